@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Regions are mapped one by one, so that io_uring and a GPU driver can register each, and stay
+ * mapped when they are returned: a warm context maps nothing. When the bound is reached, kept
+ * regions of other sizes make room. */
+#include "lease.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum { HUGE_PAGE = 2 << 20 }; /* x86-64 and arm64 with 4 KiB pages */
+
+int hr__memory_init(struct hr__memory *memory, uint64_t max_bytes)
+{
+    *memory = (struct hr__memory){.max_bytes = max_bytes};
+    return pthread_mutex_init(&memory->lock, NULL);
+}
+
+static size_t round_up(size_t size, size_t unit)
+{
+    return (size + unit - 1) / unit * unit;
+}
+
+static size_t region_size(size_t size)
+{
+    return round_up(size, size >= HUGE_PAGE ? HUGE_PAGE : (size_t)sysconf(_SC_PAGESIZE));
+}
+
+/* Maps size bytes; large ones begin at a huge page: maps one more and cuts the ends off. */
+static void *map_aligned(size_t size)
+{
+    const bool huge = size >= HUGE_PAGE;
+    const size_t extra = huge ? HUGE_PAGE : 0;
+    char *start =
+        mmap(NULL, size + extra, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (start == MAP_FAILED)
+        return NULL;
+    char *memory = start;
+    if (huge) {
+        memory = start + (round_up((uintptr_t)start, HUGE_PAGE) - (uintptr_t)start);
+        if (memory > start)
+            munmap(start, (size_t)(memory - start));
+        if (memory < start + extra)
+            munmap(memory + size, (size_t)(start + extra - memory));
+        madvise(memory, size, MADV_HUGEPAGE); /* a wish: without it, small pages serve */
+    }
+    madvise(memory, size, MADV_DONTFORK);
+    madvise(memory, size, MADV_DONTDUMP);
+    return memory;
+}
+
+/* Under lock. */
+static void drop_region(struct hr__memory *memory, struct hr__region *region)
+{
+    munmap(region->memory, region->size);
+    memory->mapped_bytes -= region->size;
+    if (region->index >= 0)
+        memory->index_taken[region->index] = 0;
+    free(region);
+}
+
+/* Under lock. */
+static struct hr__region *take_kept(struct hr__memory *memory, size_t size)
+{
+    for (struct hr__region **at = &memory->kept; *at; at = &(*at)->next) {
+        struct hr__region *region = *at;
+        if (region->size == size) {
+            *at = region->next;
+            return region;
+        }
+    }
+    return NULL;
+}
+
+/* Under lock. */
+static bool make_room(struct hr__memory *memory, size_t size)
+{
+    while (memory->kept && memory->max_bytes - memory->mapped_bytes < size) {
+        struct hr__region *region = memory->kept;
+        memory->kept = region->next;
+        drop_region(memory, region);
+    }
+    return memory->max_bytes - memory->mapped_bytes >= size;
+}
+
+/* Under lock. NULL: errno says why. */
+static struct hr__region *new_region(struct hr__memory *memory, size_t size)
+{
+    struct hr__region *region = calloc(1, sizeof *region);
+    if (!region)
+        return NULL;
+    region->memory = map_aligned(size);
+    if (!region->memory) {
+        free(region);
+        return NULL;
+    }
+    region->size = size;
+    region->generation = ++memory->generation;
+    region->index = -1;
+    for (int i = 0; i < HR__MAX_INDEX && region->index < 0; i++)
+        if (!memory->index_taken[i])
+            region->index = i;
+    if (region->index >= 0)
+        memory->index_taken[region->index] = 1;
+    memory->mapped_bytes += size;
+    return region;
+}
+
+hr_status hr__memory_lease(struct hr__memory *memory, size_t size, struct hr__region **out)
+{
+    const size_t whole = region_size(size ? size : 1);
+    hr_status status = HR_OK;
+    pthread_mutex_lock(&memory->lock);
+    struct hr__region *region = take_kept(memory, whole);
+    if (!region && !make_room(memory, whole))
+        status = HR_AGAIN;
+    else if (!region && !(region = new_region(memory, whole)))
+        status = HR_ENOMEM;
+    pthread_mutex_unlock(&memory->lock);
+    if (status == HR_OK)
+        *out = region;
+    return status;
+}
+
+void hr__memory_return(struct hr__memory *memory, struct hr__region *region)
+{
+    if (!region)
+        return;
+    pthread_mutex_lock(&memory->lock);
+    region->next = memory->kept;
+    memory->kept = region;
+    pthread_mutex_unlock(&memory->lock);
+}
+
+void hr__memory_destroy(struct hr__memory *memory)
+{
+    while (memory->kept) {
+        struct hr__region *region = memory->kept;
+        memory->kept = region->next;
+        drop_region(memory, region);
+    }
+    pthread_mutex_destroy(&memory->lock);
+}

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+/* A loop: the thread's I/O engine, its inbox, and the pipelines that it advances. */
+#ifndef HR_LOOP_H
+#define HR_LOOP_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "context.h"
+#include "headrace.h"
+#include "io.h"
+#include "queue.h"
+
+struct hr_loop {
+    /* constant after create */
+    hr_context *context;
+    struct hr__io *io;
+    struct hr__inbox inbox;
+    int event_fd;
+    pid_t pid;
+    char why_threads[HR_ERROR_TEXT]; /* why io_uring does not serve it; "" if it does */
+
+    /* owner thread */
+    bool owned;
+    pthread_t owner;
+    hr_pipeline *pipelines;              /* a list, by hr_pipeline.next */
+    uint64_t generations[HR__MAX_INDEX]; /* of the region that each index was last offered for */
+    bool registered[HR__MAX_INDEX];      /* whether the I/O engine took it */
+};
+
+void hr__loop_add(hr_loop *loop, hr_pipeline *pipeline);
+void hr__loop_remove(hr_loop *loop, hr_pipeline *pipeline);
+
+/* The index under which the I/O engine knows the region, offered to it at first use; -1: unknown.
+ */
+int hr__loop_region(hr_loop *loop, const struct hr__region *region);
+
+#endif

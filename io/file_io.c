@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "file_io.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "status.h"
+
+static hr_status system_error(hr_error *error, enum hr_stage stage, const char *doing,
+                              const char *name)
+{
+    const int native = errno;
+    return hr__fail(error, native == ENOMEM ? HR_ENOMEM : HR_EIO,
+                    (struct hr__where){.stage = stage, .native = native}, "%s %s: %s", doing, name,
+                    strerror(native));
+}
+
+/* Regular files under /proc and /sys say size 0 and have content: they are read to the end like a
+ * pipe, and so is every file that is empty now. */
+static hr_status describe(struct hr__file *file, enum hr_stage stage, const char *name,
+                          hr_error *error)
+{
+    struct stat st;
+    if (fstat(file->fd, &st) != 0)
+        return system_error(error, stage, "stat", name);
+    if (S_ISDIR(st.st_mode)) {
+        errno = EISDIR;
+        return system_error(error, stage, "open", name);
+    }
+    file->device = st.st_dev;
+    file->inode = st.st_ino;
+    file->size = UINT64_MAX;
+    const int flags = fcntl(file->fd, F_GETFL);
+    const int access = flags & O_ACCMODE;
+    if (flags < 0 || access == (stage == HR_STAGE_READ ? O_WRONLY : O_RDONLY)) {
+        errno = EBADF;
+        return system_error(
+            error, stage,
+            stage == HR_STAGE_READ ? "not open for reading:" : "not open for writing:", name);
+    }
+    const off_t position = lseek(file->fd, 0, SEEK_CUR);
+    const bool seekable = position >= 0 && (S_ISREG(st.st_mode) || S_ISBLK(st.st_mode));
+    uint64_t whole = (uint64_t)st.st_size;
+    if (S_ISBLK(st.st_mode) && ioctl(file->fd, BLKGETSIZE64, &whole) != 0)
+        return system_error(error, stage, "size of block device", name);
+    file->start = seekable ? (uint64_t)position : 0;
+    if (stage == HR_STAGE_READ) {
+        file->positional = seekable && whole > 0;
+        if (file->positional)
+            file->size = whole > file->start ? whole - file->start : 0;
+    } else {
+        file->positional = seekable && !(flags & O_APPEND);
+    }
+    return HR_OK;
+}
+
+hr_status hr__file_open(const char *path, struct hr__file *out, hr_error *error)
+{
+    struct hr__file file = {.owned = true};
+    do
+        file.fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+    while (file.fd < 0 && errno == EINTR);
+    if (file.fd < 0)
+        return system_error(error, HR_STAGE_READ, "open", path);
+    const hr_status status = describe(&file, HR_STAGE_READ, path, error);
+    if (status < 0) {
+        close(file.fd);
+        return status;
+    }
+    *out = file;
+    return HR_OK;
+}
+
+hr_status hr__file_from_fd(int fd, enum hr_stage stage, struct hr__file *out, hr_error *error)
+{
+    struct hr__file file = {.fd = fd};
+    char name[32];
+    snprintf(name, sizeof name, "descriptor %d", fd);
+    const hr_status status = describe(&file, stage, name, error);
+    if (status == HR_OK)
+        *out = file;
+    return status;
+}
+
+void hr__file_close(struct hr__file *file, uint64_t moved)
+{
+    if (file->fd < 0)
+        return;
+    if (file->owned)
+        close(file->fd);
+    else if (file->positional)
+        lseek(file->fd, (off_t)(file->start + moved), SEEK_SET);
+    file->fd = -1;
+}
+
+/* Opens what is there and is no regular file: a device, a FIFO. O_CREAT is left out, so that a
+ * target that vanishes is not made anew. */
+static hr_status open_in_place(const char *path, struct hr__target *target, hr_error *error)
+{
+    int fd;
+    do
+        fd = open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
+    while (fd < 0 && errno == EINTR);
+    if (fd < 0)
+        return system_error(error, HR_STAGE_WRITE, "open", path);
+    target->file.fd = fd;
+    target->file.owned = true;
+    const hr_status status = describe(&target->file, HR_STAGE_WRITE, path, error);
+    if (status < 0) {
+        close(fd);
+        target->file.fd = -1;
+    }
+    return status;
+}
+
+/* The name that a rename has to replace: symbolic links followed, also one that leads to a file
+ * which is not there yet. Allocated; NULL: errno says why. */
+static char *resolve_target(const char *path)
+{
+    char *resolved = realpath(path, NULL);
+    if (resolved || errno != ENOENT)
+        return resolved;
+    char link[4096];
+    const ssize_t n = readlink(path, link, sizeof link - 1);
+    if (n < 0)
+        return strdup(path);
+    link[n] = '\0';
+    const char *slash = strrchr(path, '/');
+    if (link[0] == '/' || !slash)
+        return strdup(link);
+    char *joined = NULL;
+    return asprintf(&joined, "%.*s/%s", (int)(slash - path), path, link) < 0 ? NULL : joined;
+}
+
+/* ".NAME.partial-XXXXXX" in the directory of the target: same file system, and a name that tells
+ * what it is if the machine loses power. */
+static hr_status open_beside(const struct stat *old, struct hr__target *target, hr_error *error)
+{
+    const char *slash = strrchr(target->target, '/');
+    const int directory = slash ? (int)(slash - target->target) + 1 : 0;
+    if (asprintf(&target->temporary, "%.*s.%s.partial-XXXXXX", directory, target->target,
+                 target->target + directory) < 0) {
+        target->temporary = NULL;
+        errno = ENOMEM;
+        return system_error(error, HR_STAGE_WRITE, "open", target->target);
+    }
+    const int fd = mkostemp(target->temporary, O_CLOEXEC);
+    if (fd < 0) {
+        const hr_status status =
+            system_error(error, HR_STAGE_WRITE, "create a file beside", target->target);
+        free(target->temporary);
+        target->temporary = NULL;
+        return status;
+    }
+    target->file = (struct hr__file){.fd = fd, .owned = true, .positional = true};
+    mode_t mode;
+    if (old) {
+        mode = old->st_mode & 07777;
+        /* only root, or a member of the group, may give a file away: a wish */
+        if (fchown(fd, old->st_uid, old->st_gid) != 0)
+            mode &= 0777; /* never a set-uid file of another owner */
+        target->file.device = old->st_dev;
+        target->file.inode = old->st_ino;
+    } else {
+        mode = umask(0);
+        umask(mode);
+        mode = 0666 & ~mode;
+    }
+    fchmod(fd, mode);
+    return HR_OK;
+}
+
+hr_status hr__target_open(const char *path, bool fsync, struct hr__target *out, hr_error *error)
+{
+    struct hr__target target = {.file = {.fd = -1}, .fsync = fsync};
+    struct stat old;
+    const bool exists = stat(path, &old) == 0;
+    hr_status status;
+    if (!exists && errno != ENOENT)
+        return system_error(error, HR_STAGE_WRITE, "open", path);
+    if (exists && !S_ISREG(old.st_mode)) {
+        status = open_in_place(path, &target, error);
+    } else if (exists && access(path, W_OK) != 0) {
+        status = system_error(error, HR_STAGE_WRITE, "open", path);
+    } else if (!(target.target = resolve_target(path))) {
+        status = system_error(error, HR_STAGE_WRITE, "open", path);
+    } else {
+        status = open_beside(exists ? &old : NULL, &target, error);
+    }
+    if (status < 0)
+        free(target.target);
+    else
+        *out = target;
+    return status;
+}
+
+static void forget(struct hr__target *target)
+{
+    free(target->temporary);
+    free(target->target);
+    target->temporary = NULL;
+    target->target = NULL;
+}
+
+/* Makes the rename itself durable. */
+static bool sync_directory(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    char *directory = slash ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
+    if (!directory)
+        return false;
+    const int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    free(directory);
+    if (fd < 0)
+        return false;
+    const bool synced = fsync(fd) == 0;
+    close(fd);
+    return synced;
+}
+
+hr_status hr__target_commit(struct hr__target *target, uint64_t moved, hr_error *error)
+{
+    const char *name = target->target ? target->target : "the output";
+    hr_status status = HR_OK;
+    /* EINVAL: a pipe, a socket or a device that has nothing to sync */
+    if (target->fsync && fsync(target->file.fd) != 0 && errno != EINVAL)
+        status = system_error(error, HR_STAGE_WRITE, "fsync", name);
+    if (target->file.owned) {
+        if (close(target->file.fd) != 0 && status == HR_OK && errno != EINTR)
+            status = system_error(error, HR_STAGE_WRITE, "close", name);
+        target->file.fd = -1;
+    } else {
+        hr__file_close(&target->file, moved);
+    }
+    if (target->temporary && status == HR_OK) {
+        if (rename(target->temporary, target->target) != 0)
+            status = system_error(error, HR_STAGE_WRITE, "rename to", target->target);
+        else if (target->fsync && !sync_directory(target->target))
+            status = system_error(error, HR_STAGE_WRITE, "fsync the directory of", name);
+    }
+    if (target->temporary && status < 0)
+        unlink(target->temporary);
+    forget(target);
+    return status;
+}
+
+void hr__target_abandon(struct hr__target *target, uint64_t moved)
+{
+    hr__file_close(&target->file, moved);
+    if (target->temporary)
+        unlink(target->temporary);
+    forget(target);
+}
+
+/* Only what has offsets is one file under two names: a terminal may well be both ends. */
+bool hr__file_same(const struct hr__file *a, const struct hr__file *b)
+{
+    return a->fd >= 0 && b->fd >= 0 && (a->positional || b->positional) && a->inode == b->inode &&
+           a->device == b->device && a->inode != 0;
+}

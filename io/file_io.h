@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Files as the ends of a pipeline: opened, sized, and written so that a failure leaves no file that
+ * looks whole. */
+#ifndef HR_FILE_IO_H
+#define HR_FILE_IO_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "headrace.h"
+
+/* What a descriptor is, as a source or sink. */
+struct hr__file {
+    int fd;
+    bool owned;      /* we opened it, we close it */
+    bool positional; /* has offsets: pread, pwrite, several at once */
+    uint64_t start;  /* positional: the offset at which the stream begins */
+    uint64_t size;   /* positional source: bytes from start on, at open; UINT64_MAX: not known */
+    dev_t device;
+    ino_t inode;
+};
+
+/* An output. Files are written under `temporary` and renamed to `target` by commit. */
+struct hr__target {
+    struct hr__file file;
+    char *temporary; /* NULL: written in place */
+    char *target;    /* the resolved path */
+    bool fsync;
+};
+
+hr_status hr__file_open(const char *path, struct hr__file *out, hr_error *error)
+    __attribute__((warn_unused_result));
+hr_status hr__file_from_fd(int fd, enum hr_stage stage, struct hr__file *out, hr_error *error)
+    __attribute__((warn_unused_result));
+/* Leaves a user's seekable descriptor behind the bytes that were moved. */
+void hr__file_close(struct hr__file *file, uint64_t moved);
+
+hr_status hr__target_open(const char *path, bool fsync, struct hr__target *out, hr_error *error)
+    __attribute__((warn_unused_result));
+/* Blocks: fsync, rename, close. After it, failed or not, the target is closed. */
+hr_status hr__target_commit(struct hr__target *target, uint64_t moved, hr_error *error)
+    __attribute__((warn_unused_result));
+/* Closes and removes what was written beside the target. */
+void hr__target_abandon(struct hr__target *target, uint64_t moved);
+
+bool hr__file_same(const struct hr__file *a, const struct hr__file *b);
+
+#endif
