@@ -102,6 +102,13 @@ static void unplace_slot(struct hr__slot *slot)
 static void end_input(struct hr__input *in)
 {
     in->end = in->position;
+    in->skip = 0;
+}
+
+/* Also an empty range is taken from a pipe up to its offset: what follows is the next reader's. */
+static bool at_end(const struct hr__input *in)
+{
+    return in->position == in->end && in->skip == 0;
 }
 
 /* ---- files: reads at offsets, several at once ---- */
@@ -247,7 +254,7 @@ static void in_order_read_done(struct hr__slot *slot, int64_t result)
         leave(slot);
     } else {
         take_bytes(slot, (size_t)result);
-        if (slot->moved == slot->wanted || in->position == in->end)
+        if (slot->moved == slot->wanted || at_end(in))
             leave(slot);
         else
             slot->state = HR__SLOT_FILLING;
@@ -376,7 +383,7 @@ bool hr__read_stage_start(hr_pipeline *p)
     if (p->input_ended || reading_in_order(p))
         return false;
     struct hr__input *in = &p->inputs[p->current];
-    if (in->position == in->end) {
+    if (at_end(in)) {
         struct hr__slot *slot = filling_slot(p);
         if (slot)
             leave(slot);

@@ -28,6 +28,7 @@ run_criterion test pipeline
 run_mains test conformance
 run_replay test
 run_cli test
+check 'README example' bash tests/support/readme_example.sh build/test
 
 # AddressSanitizer and UndefinedBehaviorSanitizer, with the asserts of a debug build
 build asan all -DCMAKE_C_COMPILER=gcc -DHR_TESTS=ON -DHR_SANITIZE=address \
