@@ -13,13 +13,16 @@ import subprocess
 import time
 
 
-def timed(command):
+def timed(command, output=None):
     """Run a shell command once.
 
     Parameters
     ----------
     command : str
         A bash command line.
+    output : str, optional
+        A file that the command writes; removed before, outside the clock, so that no run can use
+        the pages that its own truncation has just freed.
 
     Returns
     -------
@@ -31,6 +34,8 @@ def timed(command):
     subprocess.CalledProcessError
         If the command fails: a figure of a failed run is none.
     """
+    if output and os.path.exists(output):
+        os.unlink(output)
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     start = time.monotonic()
     subprocess.run(["bash", "-c", "set -o pipefail; " + command], check=True,
@@ -41,7 +46,7 @@ def timed(command):
     return wall, cpu
 
 
-def compare(commands, n_bytes, samples=5):
+def compare(commands, n_bytes, outputs=None, samples=5):
     """Measure commands in turn, after one warm-up of each.
 
     Parameters
@@ -50,6 +55,8 @@ def compare(commands, n_bytes, samples=5):
         Name and bash command line; the first one is headrace, the others its peers.
     n_bytes : int
         Bytes that each moves.
+    outputs : dict of str to str, optional
+        For each name the file that its command writes.
     samples : int
         Rounds, at least 5.
 
@@ -59,12 +66,13 @@ def compare(commands, n_bytes, samples=5):
         For each name median, min and max of wall seconds, median CPU seconds and GB/s; and under
         ``ratios`` the peers' median wall over that of the first (above 1: headrace is faster).
     """
-    for command in commands.values():
-        timed(command)
+    outputs = outputs or {}
+    for name, command in commands.items():
+        timed(command, outputs.get(name))
     runs = {name: [] for name in commands}
     for _ in range(samples):
         for name, command in commands.items():
-            runs[name].append(timed(command))
+            runs[name].append(timed(command, outputs.get(name)))
     report = {}
     for name, pairs in runs.items():
         walls = [wall for wall, _ in pairs]

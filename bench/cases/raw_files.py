@@ -50,7 +50,7 @@ def main():
             "file to file": compare({
                 "headrace": f"{headrace} run {source} {ours}",
                 "dd": f"dd if={source} of={theirs} bs=4M",
-            }, N_BYTES),
+            }, N_BYTES, outputs={"headrace": ours, "dd": theirs}),
         }
         subprocess.run(["cmp", source, ours], check=True)
         write_report(sys.argv[2] if len(sys.argv) > 2 else os.devnull, cases)
