@@ -112,18 +112,20 @@ def machine():
     }
 
 
-def write_report(path, cases):
+def write_report(path, about, cases):
     """Write a report as JSON and print a table of it.
 
     Parameters
     ----------
     path : str
         The file to write.
+    about : dict
+        What `machine` returned.
     cases : dict
         Name of a case to what `compare` returned.
     """
     with open(path, "w", encoding="utf-8") as file:
-        json.dump({"machine": machine(), "cases": cases}, file, indent=1)
+        json.dump({"machine": about, "cases": cases}, file, indent=1)
         file.write("\n")
     print(f"{'case':24} {'what':10} {'wall s':>8} {'CPU s':>8} {'GB/s':>7} {'ratio':>6}")
     for case, report in cases.items():

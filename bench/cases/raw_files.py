@@ -15,7 +15,7 @@ import tempfile
 import zlib
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from measure import compare, write_report  # noqa: E402
+from measure import compare, machine, write_report  # noqa: E402
 
 N_BYTES = 1 << 30
 
@@ -33,27 +33,31 @@ def make_input(path):
 
 def main():
     """Measure, check, write."""
-    headrace = os.path.abspath(sys.argv[1])
+    command_folder = os.path.dirname(os.path.abspath(sys.argv[1]))
+    report_path = os.path.abspath(sys.argv[2]) if len(sys.argv) > 2 else os.devnull
+    about = machine()
+    os.environ["PATH"] = command_folder + os.pathsep + os.environ["PATH"]
     with tempfile.TemporaryDirectory(prefix="headrace-bench-") as folder:
-        source, ours, theirs = (os.path.join(folder, name) for name in ("in", "ours", "theirs"))
-        crc = make_input(source)
+        os.chdir(folder)
+        crc = make_input("in")
         stats = json.loads(subprocess.run(
-            [headrace, "run", source, "null:", "--stats", "json"],
+            ["headrace", "run", "in", "null:", "--stats", "json"],
             check=True, capture_output=True, text=True).stderr)
         if stats["crc32"] != crc:
             raise SystemExit(f"null: saw CRC-32 {stats['crc32']:08x}, the file has {crc:08x}")
         cases = {
             "file to null": compare({
-                "headrace": f"{headrace} run {source} null:",
-                "dd": f"dd if={source} of=/dev/null bs=4M",
+                "headrace": "headrace run in null:",
+                "dd": "dd if=in of=/dev/null bs=4M",
             }, N_BYTES),
             "file to file": compare({
-                "headrace": f"{headrace} run {source} {ours}",
-                "dd": f"dd if={source} of={theirs} bs=4M",
-            }, N_BYTES, outputs={"headrace": ours, "dd": theirs}),
+                "headrace": "headrace run in ours",
+                "dd": "dd if=in of=theirs bs=4M",
+            }, N_BYTES, outputs={"headrace": "ours", "dd": "theirs"}),
         }
-        subprocess.run(["cmp", source, ours], check=True)
-        write_report(sys.argv[2] if len(sys.argv) > 2 else os.devnull, cases)
+        subprocess.run(["cmp", "in", "ours"], check=True)
+        os.chdir("/")
+        write_report(report_path, about, cases)
 
 
 if __name__ == "__main__":
