@@ -316,6 +316,8 @@ void hr_pipeline_free(hr_pipeline *p)
         atomic_store_explicit(&p->cancelled, true, memory_order_relaxed);
         while (!p->finished && hr_loop_poll(p->loop, -1, NULL) >= 0)
             ;
+        if (!p->finished) /* another thread's loop: what is in flight would be freed under it */
+            return;
     }
     hr__loop_remove(p->loop, p);
     destroy(p);

@@ -249,7 +249,8 @@ hr_status hr_pipeline_state(const hr_pipeline *pipeline, hr_error *error) HR_MUS
 void hr_pipeline_cancel(hr_pipeline *pipeline);
 
 /* Frees it; cancels it and drains first if it runs. NULL is allowed. Thread: the loop's.
- * Blocks: until nothing is in flight: a callback that runs is waited for. */
+ * Blocks: until nothing is in flight: a callback that runs is waited for. Called from a thread that
+ * does not own the loop, or in a forked child, it leaves a running pipeline as it is. */
 void hr_pipeline_free(hr_pipeline *pipeline);
 
 /* ---- Statistics ---------------------------------------------------------------------------- */

@@ -509,6 +509,34 @@ Test(transfer, another_thread_and_a_forked_child_are_refused)
     }
 }
 
+static void *free_elsewhere(void *arg)
+{
+    hr_pipeline_free(arg);
+    return NULL;
+}
+
+Test(transfer, freeing_a_running_pipeline_from_another_thread_leaves_it_whole)
+{
+    for (unsigned l = 0; l < n_loops; l++) {
+        int ends[2];
+        unsigned char got[16];
+        cr_assert_eq(pipe(ends), 0);
+        const struct hr_source source = {
+            .struct_size = sizeof source, .kind = HR_FD, .fd = ends[0]};
+        const struct hr_pipeline_config config = config_of(&source, MEMORY_SINK(got, 16));
+        hr_pipeline *pipeline = NULL;
+        cr_assert_eq(hr_pipeline_create(loops[l], &config, &pipeline, NULL), HR_OK);
+        cr_assert_eq(hr_loop_step(loops[l], NULL), HR_PENDING);
+        pthread_t thread;
+        pthread_create(&thread, NULL, free_elsewhere, pipeline);
+        pthread_join(thread, NULL);
+        cr_assert_eq(hr_pipeline_run(pipeline, NULL), HR_ECANCELED);
+        hr_pipeline_free(pipeline);
+        close(ends[0]);
+        close(ends[1]);
+    }
+}
+
 Test(transfer, structs_of_other_versions)
 {
     struct {
