@@ -12,7 +12,7 @@
 
 #include "clock.h"
 #include "pipeline.h"
-#include "scheduler.h"
+#include "sched.h"
 #include "status.h"
 
 static const struct hr__where nowhere;

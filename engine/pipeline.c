@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "clock.h"
-#include "scheduler.h"
+#include "sched.h"
 #include "status.h"
 
 static const struct hr__where nowhere;

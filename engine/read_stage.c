@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "pipeline.h"
-#include "scheduler.h"
+#include "sched.h"
 #include "status.h"
 
 const char *hr__input_name(const struct hr__slot *slot, char *buffer, size_t size)

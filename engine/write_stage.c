@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "pipeline.h"
-#include "scheduler.h"
+#include "sched.h"
 #include "status.h"
 
 static void fail_write(struct hr__slot *slot, hr_status code, int native, const char *what)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The one place that knows the order of the stages. */
-#ifndef HR_SCHEDULER_H
-#define HR_SCHEDULER_H
+#ifndef HR_SCHED_H
+#define HR_SCHED_H
 
 #include <stdbool.h>
 

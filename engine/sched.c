@@ -8,7 +8,7 @@
  *
  * Chunks begin to be written in stream order; an error stands in the order as a slot of its own
  * (FAILED), so all before it is delivered and it alone is reported. */
-#include "scheduler.h"
+#include "sched.h"
 
 #include <string.h>
 
