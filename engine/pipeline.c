@@ -4,12 +4,12 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "clock.h"
 #include "sched.h"
 #include "status.h"
+#include "wake.h"
 
 static const struct hr__where nowhere;
 
@@ -304,7 +304,7 @@ hr_status hr_pipeline_run(hr_pipeline *p, hr_error *error)
 void hr_pipeline_cancel(hr_pipeline *p)
 {
     atomic_store_explicit(&p->cancelled, true, memory_order_relaxed);
-    eventfd_write(p->loop->event_fd, 1); /* write(2): safe in a signal handler */
+    hr__wake(p->loop->event_fd);
 }
 
 /* In a forked child nothing of the parent's may be touched or waited for: the memory is left. */

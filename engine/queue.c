@@ -3,8 +3,10 @@
  * system call. */
 #include "queue.h"
 
+#include <stdbool.h>
 #include <stddef.h>
-#include <sys/eventfd.h>
+
+#include "wake.h"
 
 void hr__job_list_push(struct hr__job_list *list, struct hr__job *job)
 {
@@ -38,13 +40,16 @@ void hr__inbox_destroy(struct hr__inbox *inbox)
     pthread_mutex_destroy(&inbox->lock);
 }
 
-/* The write stands under the lock by intent, the one exception to the rule above: once the job can
- * be taken, the loop may end the last transfer and close the descriptor. */
+/* Only the first of the waiting jobs wakes the loop: it takes all that are there. The write stands
+ * under the lock by intent, the one exception to the rule above: once the job can be taken, the
+ * loop may end the last transfer and close the descriptor. */
 void hr__inbox_post(struct hr__inbox *inbox, struct hr__job *job)
 {
     pthread_mutex_lock(&inbox->lock);
+    const bool first = !inbox->jobs.head;
     hr__job_list_push(&inbox->jobs, job);
-    eventfd_write(inbox->event_fd, 1);
+    if (first)
+        hr__wake(inbox->event_fd);
     pthread_mutex_unlock(&inbox->lock);
 }
 

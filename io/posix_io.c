@@ -18,7 +18,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -26,6 +25,7 @@
 #include "io.h"
 #include "io_list.h"
 #include "status.h"
+#include "wake.h"
 
 enum state {
     TAKEN,     /* in the loop's list, not yet flushed */
@@ -62,14 +62,6 @@ struct posix_io {
     pthread_t workers[];
 };
 
-static void announce(int event_fd)
-{
-    const uint64_t one = 1;
-    /* EAGAIN means that the counter is full: the sleeper will wake all the same. */
-    ssize_t n = write(event_fd, &one, sizeof one);
-    (void)n;
-}
-
 /* --- both kinds of thread --- */
 
 static bool is_write(const struct hr__io_request *request)
@@ -90,9 +82,12 @@ static void finish(struct posix_io *self, struct hr__io_request *request, int64_
     }
     request->state = FINISHED;
     request->result = result;
+    const bool first = self->finished.head == NULL; /* else the loop is awake, or about to be */
     hr__list_push(&self->finished, request);
     pthread_mutex_unlock(&self->lock);
-    announce(self->event_fd);
+    if (first) {
+        hr__wake(self->event_fd);
+    }
 }
 
 static bool is_cancelled(struct posix_io *self, const struct hr__io_request *request)
@@ -390,7 +385,7 @@ static void posix_flush(struct hr__io *io)
         pthread_cond_signal(&self->work);
     }
     if (wake) {
-        announce(self->wake_fd);
+        hr__wake(self->wake_fd);
     }
 }
 
@@ -449,10 +444,10 @@ static void posix_cancel(struct hr__io *io, struct hr__io_request *request)
     }
     pthread_mutex_unlock(&self->lock);
     if (from != NULL) {
-        announce(self->event_fd);
+        hr__wake(self->event_fd);
     }
     if (wake) {
-        announce(self->wake_fd);
+        hr__wake(self->wake_fd);
     }
 }
 
@@ -471,7 +466,7 @@ static void join(struct posix_io *self, unsigned n_workers, bool has_poller)
     self->stop = true;
     pthread_mutex_unlock(&self->lock);
     pthread_cond_broadcast(&self->work);
-    announce(self->wake_fd);
+    hr__wake(self->wake_fd);
     for (unsigned i = 0; i < n_workers; i++) {
         pthread_join(self->workers[i], NULL);
     }

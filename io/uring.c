@@ -21,6 +21,7 @@
 #include "io.h"
 #include "io_list.h"
 #include "status.h"
+#include "wake.h"
 
 #ifndef RWF_NOSIGNAL
 #define RWF_NOSIGNAL 0x00000100 /* linux/fs.h from 6.18 on */
@@ -58,20 +59,12 @@ struct uring {
     bool registered[HR__IO_REGIONS];
 };
 
-static void announce(const struct uring *self)
-{
-    const uint64_t one = 1;
-    /* EAGAIN means that the counter is full: the loop will wake all the same. */
-    ssize_t n = write(self->event_fd, &one, sizeof one);
-    (void)n;
-}
-
 static void finish_later(struct uring *self, struct hr__io_request *request, int result)
 {
     request->state = 0;
     request->result = result;
     hr__list_push(&self->finished, request);
-    announce(self);
+    hr__wake(self->event_fd);
 }
 
 /* --- staging --- */
@@ -248,7 +241,7 @@ static void uring_flush(struct hr__io *io)
         const int n = io_uring_submit(&self->ring);
         if (n == 0 || n == -EINTR || n == -EAGAIN || n == -EBUSY) {
             /* They stay staged, and the reap that this leads to tries again. */
-            announce(self);
+            hr__wake(self->event_fd);
             return;
         }
         if (n < 0) {
@@ -341,7 +334,7 @@ static unsigned uring_reap(struct hr__io *io)
     }
     /* Still set if a signal interrupted the fetching: the loop's sleep must not begin. */
     if (*(volatile unsigned *)self->ring.sq.kflags & (IORING_SQ_TASKRUN | IORING_SQ_CQ_OVERFLOW)) {
-        announce(self);
+        hr__wake(self->event_fd);
     }
     if (self->waiting.head != NULL || self->cancels.head != NULL ||
         io_uring_sq_ready(&self->ring) != 0) {

@@ -44,7 +44,7 @@ only() {
     done
 }
 
-only "io compress backends" "headrace.h status.h clock.h"
+only "io compress backends" "headrace.h status.h clock.h wake.h"
 only "bindings tests/pipeline" "headrace.h"
 
 # Libraries that one place only may know.
