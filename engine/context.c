@@ -4,6 +4,7 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "status.h"
 
@@ -51,6 +52,7 @@ hr_status hr_context_create(const struct hr_context_config *user_config, hr_cont
     hr_context *context = calloc(1, sizeof *context);
     if (!context)
         return hr__fail(error, HR_ENOMEM, (struct hr__where){0}, "context: out of memory");
+    context->pid = getpid();
     atomic_init(&context->holders, 1);
     int rc = hr__memory_init(&context->memory,
                              config.max_memory ? config.max_memory : default_max_memory);
@@ -78,6 +80,8 @@ void hr__context_hold(hr_context *context)
 
 void hr_context_free(hr_context *context)
 {
+    if (context && getpid() != context->pid)
+        return; /* in a forked child the workers are not there to be joined */
     /* acq_rel: the last holder sees what the others wrote */
     if (!context || atomic_fetch_sub_explicit(&context->holders, 1, memory_order_acq_rel) != 1)
         return;

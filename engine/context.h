@@ -5,6 +5,7 @@
 
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <sys/types.h>
 
 #include "headrace.h"
 #include "lease.h"
@@ -13,6 +14,7 @@
 struct hr_context {
     struct hr__pool *pool;    /* constant after create */
     struct hr__memory memory; /* locks itself */
+    pid_t pid;                /* constant after create */
     atomic_uint holders;
 };
 

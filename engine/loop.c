@@ -14,8 +14,11 @@
 #include "pipeline.h"
 #include "sched.h"
 #include "status.h"
+#include "wake.h"
 
 static const struct hr__where nowhere;
+
+_Static_assert((int)HR__MAX_INDEX == (int)HR__IO_REGIONS, "an index of lease.h is one of io.h");
 
 static hr_status create_io(hr_loop *loop, const struct hr_loop_config *config, hr_error *error)
 {
@@ -100,8 +103,8 @@ free_loop:
 
 void hr_loop_free(hr_loop *loop)
 {
-    if (!loop)
-        return;
+    if (!loop || getpid() != loop->pid)
+        return; /* in a forked child the engine's threads are not there to be joined */
     loop->io->ops->destroy(loop->io);
     hr_context_free(loop->context);
     hr__inbox_destroy(&loop->inbox);
@@ -132,6 +135,7 @@ void hr__loop_add(hr_loop *loop, hr_pipeline *pipeline)
 {
     pipeline->next = loop->pipelines;
     loop->pipelines = pipeline;
+    hr__wake(loop->event_fd); /* there is something to start */
 }
 
 void hr__loop_remove(hr_loop *loop, hr_pipeline *pipeline)
@@ -203,11 +207,20 @@ static void sleep_until_event(hr_loop *loop, int timeout_ms)
     }
 }
 
+static bool has_unfinished(const hr_loop *loop)
+{
+    const hr_pipeline *p = loop->pipelines;
+    while (p && p->finished)
+        p = p->next;
+    return p != NULL;
+}
+
 hr_status hr_loop_poll(hr_loop *loop, int timeout_ms, hr_error *error)
 {
-    const hr_status status = hr_loop_step(loop, error);
-    if (status != HR_PENDING || timeout_ms == 0)
+    const hr_status status = check_caller(loop, error);
+    if (status < 0)
         return status;
-    sleep_until_event(loop, timeout_ms);
+    if (timeout_ms != 0 && has_unfinished(loop))
+        sleep_until_event(loop, timeout_ms);
     return hr_loop_step(loop, error);
 }

@@ -45,13 +45,9 @@ static void set_range(struct hr__input *in, uint64_t size)
     const bool range = in->config.flags & HR_RANGE;
     const uint64_t offset = range ? in->config.offset : 0;
     const uint64_t length = range ? in->config.length : UINT64_MAX;
-    if (in->in_order && in->config.kind != HR_CALLBACK) {
-        in->skip = offset;
-        in->end = length;
-        return;
-    }
-    if (in->config.kind == HR_CALLBACK) { /* its offsets are counted from the range's start */
-        in->config.offset = offset;
+    if (in->in_order) { /* where it ends is not known: counted from the range's start */
+        in->origin = offset;
+        in->skip = in->config.kind == HR_CALLBACK ? 0 : offset;
         in->end = length;
         return;
     }
@@ -103,6 +99,7 @@ static hr_status open_inputs(hr_pipeline *p, const struct hr_pipeline_config *co
     const size_t stride = config->sources[0].struct_size;
     const char *at = (const char *)config->sources;
     for (uint32_t i = 0; i < config->n_sources; i++, at += stride) {
+        p->inputs[i].pipeline = p;
         p->n_inputs = i + 1;
         const hr_status status = open_input(&p->inputs[i], at, error);
         if (status < 0)
@@ -177,13 +174,14 @@ static hr_status make_slots(hr_pipeline *p, const struct hr_pipeline_config *con
     p->order = calloc(p->depth, sizeof *p->order);
     if (!p->slots || !p->order)
         return hr__fail(error, HR_ENOMEM, nowhere, "pipeline: out of memory");
-    for (unsigned i = 0; i < p->depth; i++)
-        p->slots[i].pipeline = p;
     const hr_status status =
         hr__memory_lease(&p->loop->context->memory, p->chunk_size, &p->slots[0].region);
-    if (status == HR_OK)
-        p->n_leased = 1;
-    else
+    for (unsigned i = p->depth; i-- > 0;) {
+        p->slots[i].pipeline = p;
+        hr__sched_release(&p->slots[i]);
+    }
+    p->n_leased = 1;
+    if (status != HR_OK)
         hr__fail(error, status, nowhere, "pipeline: no memory for one chunk of %zu bytes: %s",
                  p->chunk_size,
                  status == HR_AGAIN ? "the context's max_memory is all leased"
@@ -198,31 +196,39 @@ static hr_status make_checks(hr_pipeline *p, hr_error *error)
         return HR_OK;
     if (hr__kernel_parse("crc32", &p->crc_spec, why, sizeof why) != 0)
         return hr__fail(error, HR_EINVAL, nowhere, "pipeline: crc32: %s", why);
-    p->crc_state = malloc(p->crc_spec.state_bytes);
-    bool made = p->crc_state;
-    for (unsigned i = 0; i < p->depth && made; i++)
-        made = (p->slots[i].reduction = malloc(p->crc_spec.state_bytes)) != NULL;
-    if (!made)
+    p->reductions = calloc((size_t)p->depth + 1, p->crc_spec.state_bytes);
+    if (!p->reductions)
         return hr__fail(error, HR_ENOMEM, nowhere, "pipeline: out of memory");
-    hr__reduce_init(&p->crc_spec, p->crc_state);
+    for (unsigned i = 0; i < p->depth; i++)
+        p->slots[i].reduction = p->reductions + i * p->crc_spec.state_bytes;
+    hr__reduce_init(&p->crc_spec, hr__pipeline_crc(p));
     return HR_OK;
+}
+
+void *hr__pipeline_crc(const hr_pipeline *p)
+{
+    return p->reductions + p->depth * p->crc_spec.state_bytes;
+}
+
+void hr__pipeline_let_go(hr_pipeline *p)
+{
+    for (unsigned i = 0; i < p->n_inputs; i++)
+        hr__file_close(&p->inputs[i].file, p->inputs[i].position);
+    for (unsigned i = 0; p->slots && i < p->depth; i++) {
+        hr__memory_return(&p->loop->context->memory, p->slots[i].region);
+        p->slots[i].region = NULL;
+    }
 }
 
 static void destroy(hr_pipeline *p)
 {
-    for (unsigned i = 0; i < p->n_inputs; i++) {
-        struct hr__input *in = &p->inputs[i];
-        hr__file_close(&in->file, in->position);
-        free(in->path);
-    }
+    hr__pipeline_let_go(p);
+    for (unsigned i = 0; i < p->n_inputs; i++)
+        free(p->inputs[i].path);
     free(p->inputs);
-    for (unsigned i = 0; p->slots && i < p->depth; i++) {
-        hr__memory_return(&p->loop->context->memory, p->slots[i].region);
-        free(p->slots[i].reduction);
-    }
     free(p->slots);
     free(p->order);
-    free(p->crc_state);
+    free(p->reductions);
     free(p->sink_path);
     hr__target_abandon(&p->target, 0);
     if (p->owns_loop)
@@ -263,6 +269,7 @@ hr_status hr_pipeline_create(hr_loop *loop, const struct hr_pipeline_config *use
         return hr__fail(error, HR_ENOMEM, nowhere, "pipeline: out of memory");
     p->loop = loop;
     p->status = HR_PENDING;
+    p->marked = true;
     p->target.file.fd = -1;
     atomic_init(&p->cancelled, false);
     hr_status status;
@@ -313,7 +320,7 @@ void hr_pipeline_free(hr_pipeline *p)
     if (!p || getpid() != p->loop->pid)
         return;
     if (!p->finished && p->start_ns) {
-        atomic_store_explicit(&p->cancelled, true, memory_order_relaxed);
+        hr_pipeline_cancel(p);
         while (!p->finished && hr_loop_poll(p->loop, -1, NULL) >= 0)
             ;
         if (!p->finished) /* another thread's loop: what is in flight would be freed under it */
@@ -327,11 +334,11 @@ void hr_pipeline_free(hr_pipeline *p)
 
 static uint32_t stream_crc(const hr_pipeline *p)
 {
-    if (!p->crc_state)
+    if (!p->reductions)
         return 0;
     struct hr__reduce_result result;
     uint32_t crc;
-    hr__reduce_finish(&p->crc_spec, p->crc_state, &result);
+    hr__reduce_finish(&p->crc_spec, hr__pipeline_crc(p), &result);
     memcpy(&crc, result.data, sizeof crc);
     return crc;
 }

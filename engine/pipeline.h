@@ -27,7 +27,8 @@ enum hr__slot_state {
 struct hr__slot {
     enum hr__slot_state state;
     hr_pipeline *pipeline;
-    struct hr__region *region; /* NULL until first leased; kept until the pipeline is freed */
+    struct hr__slot *next_free;
+    struct hr__region *region; /* NULL until first leased; kept until the pipeline has ended */
     const char *data;          /* the chunk: in the region, or a user's memory */
     size_t size;               /* bytes of the chunk that are there */
     size_t wanted;             /* bytes that the read is to bring */
@@ -35,7 +36,7 @@ struct hr__slot {
     uint64_t chunk;            /* index in the stream */
     uint64_t stream_offset;
     struct hr__input *input;
-    uint64_t input_offset; /* of the chunk in its source */
+    uint64_t input_offset; /* of the chunk, counted from its source's origin */
     struct hr__io_request request;
     struct hr__job job;
     int64_t job_result;
@@ -44,10 +45,12 @@ struct hr__slot {
 };
 
 struct hr__input {
+    hr_pipeline *pipeline;
     struct hr_source config;
     char *path;
     struct hr__file file;
-    uint64_t position; /* next byte to ask for, from the start of the source */
+    uint64_t origin;   /* byte of the source from which position and end are counted */
+    uint64_t position; /* next byte to ask for */
     uint64_t end;      /* UINT64_MAX: where it ends is not known */
     uint64_t skip;     /* bytes still to drop, on what cannot seek */
     bool in_order;     /* a pipe or callback: one read at a time */
@@ -78,6 +81,8 @@ struct hr_pipeline {
     struct hr__target target;
     struct hr__slot *slots;  /* depth of them */
     struct hr__slot **order; /* by chunk % depth: from next_write to next_read */
+    struct hr__slot *free_leased;
+    struct hr__slot *free_empty; /* without memory so far */
     unsigned n_leased;
     unsigned in_flight; /* requests and jobs not yet done */
     unsigned current;   /* input that is read */
@@ -87,6 +92,7 @@ struct hr_pipeline {
     uint64_t read_offset;
     uint64_t write_offset;
     unsigned writing; /* chunks at the sink */
+    bool marked;      /* something came back since the last pump */
     bool committing;
     bool finished;
     hr_status status; /* HR_PENDING until finished */
@@ -95,7 +101,7 @@ struct hr_pipeline {
     struct hr__job commit_job;
     hr_error commit_error;
     struct hr__kernel_spec crc_spec;
-    void *crc_state;
+    char *reductions; /* the null sink's: depth + 1 states, the last is the stream's */
     uint64_t start_ns;
     uint64_t end_ns;
     struct hr__busy busy[HR_STAGE_COUNT];
@@ -103,5 +109,10 @@ struct hr_pipeline {
 
     atomic_bool cancelled; /* any thread; relaxed: the eventfd orders it */
 };
+
+/* The state of the null sink's CRC-32 of the whole stream. */
+void *hr__pipeline_crc(const hr_pipeline *pipeline);
+/* Closes the sources and gives the memory back: nothing is in flight any more. */
+void hr__pipeline_let_go(hr_pipeline *pipeline);
 
 #endif

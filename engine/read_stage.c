@@ -10,10 +10,9 @@
 #include "sched.h"
 #include "status.h"
 
-const char *hr__input_name(const struct hr__slot *slot, char *buffer, size_t size)
+static const char *name_of(const struct hr__input *in, char *buffer, size_t size)
 {
-    const struct hr__input *in = slot->input;
-    const unsigned index = (unsigned)(in - slot->pipeline->inputs);
+    const unsigned index = (unsigned)(in - in->pipeline->inputs);
     if (in->path)
         snprintf(buffer, size, "%s", in->path);
     else if (in->config.kind == HR_FD)
@@ -33,8 +32,8 @@ static void fail_slot(struct hr__slot *slot, hr_status code, int native, const c
                                     .chunk = slot->chunk,
                                     .offset = slot->stream_offset + slot->moved};
     hr__fail(&slot->error, code, where, "read %s at byte %llu: %s",
-             hr__input_name(slot, name, sizeof name),
-             (unsigned long long)(slot->input_offset + slot->moved), what);
+             name_of(slot->input, name, sizeof name),
+             (unsigned long long)(slot->input->origin + slot->input_offset + slot->moved), what);
     slot->state = HR__SLOT_FAILED;
     slot->pipeline->input_ended = true;
 }
@@ -42,31 +41,6 @@ static void fail_slot(struct hr__slot *slot, hr_status code, int native, const c
 static void fail_system(struct hr__slot *slot, int native)
 {
     fail_slot(slot, native == ECANCELED ? HR_ECANCELED : HR_EIO, native, strerror(native));
-}
-
-/* A slot whose memory is there, or NULL: none is free, or the context has no more memory. */
-static struct hr__slot *take_slot(hr_pipeline *p, bool with_memory)
-{
-    if (p->next_read - p->next_write >= p->depth)
-        return NULL;
-    struct hr__slot *empty = NULL;
-    struct hr__slot *leased = NULL;
-    for (unsigned i = 0; i < p->depth && !leased; i++) {
-        struct hr__slot *slot = &p->slots[i];
-        if (slot->state != HR__SLOT_FREE)
-            continue;
-        if (slot->region)
-            leased = slot;
-        else if (!empty)
-            empty = slot;
-    }
-    if (leased || !with_memory)
-        return leased ? leased : empty;
-    if (!empty ||
-        hr__memory_lease(&p->loop->context->memory, p->chunk_size, &empty->region) != HR_OK)
-        return NULL; /* the slots that are leased go on: one was at creation */
-    p->n_leased++;
-    return empty;
 }
 
 static void place_slot(struct hr__slot *slot, struct hr__input *in, size_t wanted)
@@ -119,9 +93,7 @@ static void file_read_done(struct hr__io_request *request)
 {
     struct hr__slot *slot = request->owner;
     hr_pipeline *p = slot->pipeline;
-    request->owner = NULL;
-    p->in_flight--;
-    hr__stage_end(p, HR_STAGE_READ);
+    hr__sched_submitted(slot, HR_STAGE_READ);
     if (request->result > 0)
         slot->moved += (size_t)request->result;
     if (request->result < 0)
@@ -136,21 +108,17 @@ static void file_read_done(struct hr__io_request *request)
 
 static void submit_file_read(struct hr__slot *slot)
 {
-    hr_pipeline *p = slot->pipeline;
-    struct hr__io *io = p->loop->io;
-    slot->request = (struct hr__io_request){
+    const struct hr__input *in = slot->input;
+    const struct hr__io_request request = {
         .op = HR__IO_READ,
-        .fd = slot->input->file.fd,
+        .fd = in->file.fd,
         .buffer = (char *)slot->region->memory + slot->moved,
         .size = slot->wanted - slot->moved,
-        .offset = slot->input->file.start + slot->input_offset + slot->moved,
-        .region = hr__loop_region(p->loop, slot->region),
+        .offset = in->file.start + slot->input_offset + slot->moved,
+        .region = hr__loop_region(slot->pipeline->loop, slot->region),
         .done = file_read_done,
-        .owner = slot,
     };
-    p->in_flight++;
-    hr__stage_begin(p, HR_STAGE_READ);
-    io->ops->submit(io, &slot->request);
+    hr__sched_submit(slot, HR_STAGE_READ, request);
 }
 
 static size_t next_size(const hr_pipeline *p, const struct hr__input *in)
@@ -161,7 +129,7 @@ static size_t next_size(const hr_pipeline *p, const struct hr__input *in)
 
 static bool start_file(hr_pipeline *p, struct hr__input *in)
 {
-    struct hr__slot *slot = take_slot(p, true);
+    struct hr__slot *slot = hr__sched_take(p, true);
     if (!slot)
         return false;
     const size_t size = next_size(p, in);
@@ -177,7 +145,7 @@ static bool start_file(hr_pipeline *p, struct hr__input *in)
 
 static bool start_memory(hr_pipeline *p, struct hr__input *in)
 {
-    struct hr__slot *slot = take_slot(p, false);
+    struct hr__slot *slot = hr__sched_take(p, false);
     if (!slot)
         return false;
     const size_t size = next_size(p, in);
@@ -195,29 +163,6 @@ static bool readable_now(int fd)
 {
     struct pollfd event = {.fd = fd, .events = POLLIN};
     return poll(&event, 1, 0) > 0;
-}
-
-static void poll_done(struct hr__io_request *request)
-{
-    struct hr__input *in = request->owner;
-    hr_pipeline *p = in->poll.buffer; /* a poll has no buffer: the field carries the pipeline */
-    in->polling = false;
-    in->readable = true; /* an error shows in the read */
-    p->in_flight--;
-}
-
-static void start_poll(hr_pipeline *p, struct hr__input *in)
-{
-    struct hr__io *io = p->loop->io;
-    in->poll = (struct hr__io_request){.op = HR__IO_POLL,
-                                       .fd = in->file.fd,
-                                       .buffer = p,
-                                       .region = -1,
-                                       .done = poll_done,
-                                       .owner = in};
-    in->polling = true;
-    p->in_flight++;
-    io->ops->submit(io, &in->poll);
 }
 
 /* What the last read brought, n bytes, becomes part of the chunk; bytes before a range are dropped.
@@ -248,7 +193,7 @@ static void in_order_read_done(struct hr__slot *slot, int64_t result)
 {
     struct hr__input *in = slot->input;
     if (result < 0) {
-        fail_system(slot, (int)-result);
+        fail_system(slot, hr__sched_native(result));
     } else if (result == 0) {
         end_input(in);
         leave(slot);
@@ -264,34 +209,27 @@ static void in_order_read_done(struct hr__slot *slot, int64_t result)
 static void pipe_read_done(struct hr__io_request *request)
 {
     struct hr__slot *slot = request->owner;
-    request->owner = NULL;
-    slot->pipeline->in_flight--;
-    hr__stage_end(slot->pipeline, HR_STAGE_READ);
+    hr__sched_submitted(slot, HR_STAGE_READ);
     in_order_read_done(slot, request->result);
     slot->input->readable = request->result > 0 && readable_now(slot->input->file.fd);
 }
 
 static void submit_pipe_read(struct hr__slot *slot)
 {
-    hr_pipeline *p = slot->pipeline;
-    struct hr__input *in = slot->input;
-    struct hr__io *io = p->loop->io;
+    const struct hr__input *in = slot->input;
     const uint64_t left = in->end - in->position; /* of the range: no byte beyond it is taken */
     const size_t room = slot->wanted - slot->moved;
     const uint64_t most = left < UINT64_MAX - in->skip ? left + in->skip : UINT64_MAX;
     slot->state = HR__SLOT_READING;
-    slot->request = (struct hr__io_request){
+    const struct hr__io_request request = {
         .op = HR__IO_RECV,
         .fd = in->file.fd,
         .buffer = (char *)slot->region->memory + slot->moved,
         .size = most < room ? (size_t)most : room,
         .region = -1,
         .done = pipe_read_done,
-        .owner = slot,
     };
-    p->in_flight++;
-    hr__stage_begin(p, HR_STAGE_READ);
-    io->ops->submit(io, &slot->request);
+    hr__sched_submit(slot, HR_STAGE_READ, request);
 }
 
 /* The newest slot, if it is being filled. */
@@ -319,11 +257,11 @@ static bool start_pipe(hr_pipeline *p, struct hr__input *in)
     }
     if (!in->readable) {
         if (!in->polling)
-            start_poll(p, in);
+            hr__sched_poll(in);
         return false;
     }
     if (!slot) {
-        if (!(slot = take_slot(p, true)))
+        if (!(slot = hr__sched_take(p, true)))
             return false;
         place_slot(slot, in, p->chunk_size);
     }
@@ -338,15 +276,13 @@ static void call_read(struct hr__job *job)
     struct hr__slot *slot = job->owner;
     const struct hr__input *in = slot->input;
     slot->job_result = in->config.read(in->config.user, slot->region->memory, slot->wanted,
-                                       in->config.offset + in->position);
+                                       in->origin + in->position);
 }
 
 static void call_read_done(struct hr__job *job)
 {
     struct hr__slot *slot = job->owner;
-    hr_pipeline *p = slot->pipeline;
-    p->in_flight--;
-    p->stages[HR_STAGE_READ].service_ns += job->service_ns;
+    hr__sched_ran(slot, HR_STAGE_READ);
     if (slot->job_result > (int64_t)slot->wanted) {
         fail_slot(slot, HR_EINVAL, 0, "the callback returned more bytes than it was asked for");
         return;
@@ -358,15 +294,12 @@ static void call_read_done(struct hr__job *job)
 
 static bool start_callback(hr_pipeline *p, struct hr__input *in)
 {
-    struct hr__slot *slot = take_slot(p, true);
+    struct hr__slot *slot = hr__sched_take(p, true);
     if (!slot)
         return false;
     place_slot(slot, in, next_size(p, in));
     slot->state = HR__SLOT_READING;
-    slot->job = (struct hr__job){
-        .work = call_read, .done = call_read_done, .owner = slot, .inbox = &p->loop->inbox};
-    p->in_flight++;
-    hr__pool_submit(p->loop->context->pool, &slot->job);
+    hr__sched_run(slot, call_read, call_read_done);
     return true;
 }
 
@@ -375,7 +308,7 @@ static bool reading_in_order(const hr_pipeline *p)
     if (p->next_read == p->next_write)
         return false;
     const struct hr__slot *slot = p->order[(p->next_read - 1) % p->depth];
-    return slot && slot->state == HR__SLOT_READING && slot->input->in_order;
+    return slot->state == HR__SLOT_READING && slot->input->in_order;
 }
 
 bool hr__read_stage_start(hr_pipeline *p)

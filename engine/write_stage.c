@@ -2,6 +2,7 @@
 /* Gives ready chunks to the sink in stream order: files, memory and null with several at once,
  * pipes and callbacks one after the other. */
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "pipeline.h"
@@ -16,9 +17,20 @@ static void fail_write(struct hr__slot *slot, hr_status code, int native, const 
                                     .native = native,
                                     .chunk = slot->chunk,
                                     .offset = slot->stream_offset + slot->moved};
-    hr__fail(&error, code, where, "write %s at byte %llu: %s", p->sink_path ? p->sink_path : "sink",
+    char name[256] = "the sink";
+    if (p->sink_path)
+        snprintf(name, sizeof name, "%s", p->sink_path);
+    else if (p->sink.kind == HR_FD)
+        snprintf(name, sizeof name, "descriptor %d", p->sink.fd);
+    hr__fail(&error, code, where, "write %s at byte %llu: %s", name,
              (unsigned long long)(slot->stream_offset + slot->moved), what);
     hr__sched_fail(p, &error);
+}
+
+static void fail_system(struct hr__slot *slot, int64_t result)
+{
+    const int native = hr__sched_native(result);
+    fail_write(slot, native == ECANCELED ? HR_ECANCELED : HR_EIO, native, strerror(native));
 }
 
 static void leave_sink(struct hr__slot *slot)
@@ -39,14 +51,11 @@ static void write_done(struct hr__io_request *request)
 {
     struct hr__slot *slot = request->owner;
     hr_pipeline *p = slot->pipeline;
-    request->owner = NULL;
-    p->in_flight--;
-    hr__stage_end(p, HR_STAGE_WRITE);
+    hr__sched_submitted(slot, HR_STAGE_WRITE);
     if (request->result > 0)
         slot->moved += (size_t)request->result;
     if (request->result < 0)
-        fail_write(slot, request->result == -ECANCELED ? HR_ECANCELED : HR_EIO,
-                   (int)-request->result, strerror((int)-request->result));
+        fail_system(slot, request->result);
     else if (request->result == 0)
         fail_write(slot, HR_EIO, 0, "the system took no bytes");
     const bool counts = !p->failed || slot->chunk < p->error.chunk;
@@ -60,13 +69,12 @@ static void submit_write(struct hr__slot *slot)
 {
     hr_pipeline *p = slot->pipeline;
     const struct hr__file *file = &p->target.file;
-    struct hr__io *io = p->loop->io;
     /* The engine's buffer field serves both directions; a write does not change the bytes. */
     const union {
         const char *from;
         void *buffer;
     } chunk = {.from = slot->data + slot->moved};
-    slot->request = (struct hr__io_request){
+    const struct hr__io_request request = {
         .op = file->positional ? HR__IO_WRITE : HR__IO_SEND,
         .fd = file->fd,
         .buffer = chunk.buffer,
@@ -75,11 +83,8 @@ static void submit_write(struct hr__slot *slot)
         .region =
             slot->input->config.kind == HR_MEMORY ? -1 : hr__loop_region(p->loop, slot->region),
         .done = write_done,
-        .owner = slot,
     };
-    p->in_flight++;
-    hr__stage_begin(p, HR_STAGE_WRITE);
-    io->ops->submit(io, &slot->request);
+    hr__sched_submit(slot, HR_STAGE_WRITE, request);
 }
 
 /* ---- null, memory and callbacks: on a worker ---- */
@@ -90,6 +95,7 @@ static void check_chunk(struct hr__job *job)
     hr_pipeline *p = slot->pipeline;
     hr__reduce_init(&p->crc_spec, slot->reduction);
     hr__reduce_fold(&p->crc_spec, slot->reduction, slot->data, slot->size, slot->stream_offset);
+    slot->moved = slot->size;
     slot->job_result = (int64_t)slot->size;
 }
 
@@ -97,6 +103,7 @@ static void copy_chunk(struct hr__job *job)
 {
     struct hr__slot *slot = job->owner;
     memcpy((char *)slot->pipeline->sink.data + slot->stream_offset, slot->data, slot->size);
+    slot->moved = slot->size;
     slot->job_result = (int64_t)slot->size;
 }
 
@@ -110,40 +117,28 @@ static void call_write(struct hr__job *job)
         n = sink->write(sink->user, slot->data + moved, slot->size - moved,
                         slot->stream_offset + moved);
         if (n > (int64_t)(slot->size - moved))
-            n = -EOVERFLOW;
+            break;
         if (n > 0)
             moved += (size_t)n;
     }
     slot->moved = moved;
-    slot->job_result = n > 0 ? (int64_t)slot->size : n;
+    slot->job_result = n;
 }
 
 static void job_done(struct hr__job *job)
 {
     struct hr__slot *slot = job->owner;
     hr_pipeline *p = slot->pipeline;
-    p->in_flight--;
-    p->stages[HR_STAGE_WRITE].service_ns += job->service_ns;
-    if (slot->job_result == (int64_t)slot->size)
-        slot->moved = slot->size;
+    hr__sched_ran(slot, HR_STAGE_WRITE);
+    if (slot->job_result < 0)
+        fail_system(slot, slot->job_result);
     else if (slot->job_result == 0)
         fail_write(slot, HR_EIO, 0, "the callback took no bytes");
-    else if (slot->job_result == -EOVERFLOW)
+    else if (slot->moved < slot->size)
         fail_write(slot, HR_EINVAL, 0, "the callback returned more bytes than it was given");
-    else
-        fail_write(slot, HR_EIO, (int)-slot->job_result, strerror((int)-slot->job_result));
     if (p->sink.kind == HR_NULL)
-        hr__reduce_merge(&p->crc_spec, p->crc_state, slot->reduction);
+        hr__reduce_merge(&p->crc_spec, hr__pipeline_crc(p), slot->reduction);
     leave_sink(slot);
-}
-
-static void submit_job(struct hr__slot *slot, void (*work)(struct hr__job *))
-{
-    hr_pipeline *p = slot->pipeline;
-    slot->job =
-        (struct hr__job){.work = work, .done = job_done, .owner = slot, .inbox = &p->loop->inbox};
-    p->in_flight++;
-    hr__pool_submit(p->loop->context->pool, &slot->job);
 }
 
 static void start_chunk(struct hr__slot *slot)
@@ -156,13 +151,13 @@ static void start_chunk(struct hr__slot *slot)
     p->writing++;
     switch ((enum hr_end_kind)p->sink.kind) {
     case HR_NULL:
-        submit_job(slot, check_chunk);
+        hr__sched_run(slot, check_chunk, job_done);
         break;
     case HR_MEMORY:
-        submit_job(slot, copy_chunk);
+        hr__sched_run(slot, copy_chunk, job_done);
         break;
     case HR_CALLBACK:
-        submit_job(slot, call_write);
+        hr__sched_run(slot, call_write, job_done);
         break;
     case HR_FILE:
     case HR_FD:

@@ -156,8 +156,8 @@ hr_status hr_loop_arm(hr_loop *loop) HR_MUST_CHECK;
  * Owns: the loop; do not read or close it. */
 int hr_loop_fd(const hr_loop *loop);
 
-/* Steps, and sleeps if there is nothing to do, for at most timeout_ms (negative: without limit).
- * Returns and fails like hr_loop_step. */
+/* Sleeps until there is something to do, for at most timeout_ms (negative: without limit), and
+ * steps. Returns and fails like hr_loop_step. */
 hr_status hr_loop_poll(hr_loop *loop, int timeout_ms, hr_error *error) HR_MUST_CHECK;
 
 /* ---- Sources and sinks --------------------------------------------------------------------- */
