@@ -4,7 +4,6 @@
  * regions of other sizes make room. */
 #include "lease.h"
 
-#include <errno.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -51,14 +50,22 @@ static void *map_aligned(size_t size)
     return memory;
 }
 
-/* Under lock. */
-static void drop_region(struct hr__memory *memory, struct hr__region *region)
+static void free_regions(struct hr__region *region)
 {
-    munmap(region->memory, region->size);
+    while (region) {
+        struct hr__region *next = region->next;
+        munmap(region->memory, region->size);
+        free(region);
+        region = next;
+    }
+}
+
+/* Under lock: from here on neither the bytes nor the index count. */
+static void strike(struct hr__memory *memory, const struct hr__region *region)
+{
     memory->mapped_bytes -= region->size;
     if (region->index >= 0)
         memory->index_taken[region->index] = 0;
-    free(region);
 }
 
 /* Under lock. */
@@ -74,29 +81,24 @@ static struct hr__region *take_kept(struct hr__memory *memory, size_t size)
     return NULL;
 }
 
-/* Under lock. */
-static bool make_room(struct hr__memory *memory, size_t size)
+/* Under lock: strikes kept regions until size bytes are allowed; they are in *struck, to be freed.
+ */
+static bool make_room(struct hr__memory *memory, size_t size, struct hr__region **struck)
 {
     while (memory->kept && memory->max_bytes - memory->mapped_bytes < size) {
         struct hr__region *region = memory->kept;
         memory->kept = region->next;
-        drop_region(memory, region);
+        strike(memory, region);
+        region->next = *struck;
+        *struck = region;
     }
     return memory->max_bytes - memory->mapped_bytes >= size;
 }
 
-/* Under lock. NULL: errno says why. */
-static struct hr__region *new_region(struct hr__memory *memory, size_t size)
+/* Under lock: enters a region that is still to be mapped. */
+static void enter(struct hr__memory *memory, struct hr__region *region)
 {
-    struct hr__region *region = calloc(1, sizeof *region);
-    if (!region)
-        return NULL;
-    region->memory = map_aligned(size);
-    if (!region->memory) {
-        free(region);
-        return NULL;
-    }
-    region->size = size;
+    memory->mapped_bytes += region->size;
     region->generation = ++memory->generation;
     region->index = -1;
     for (int i = 0; i < HR__MAX_INDEX && region->index < 0; i++)
@@ -104,24 +106,46 @@ static struct hr__region *new_region(struct hr__memory *memory, size_t size)
             region->index = i;
     if (region->index >= 0)
         memory->index_taken[region->index] = 1;
-    memory->mapped_bytes += size;
-    return region;
+}
+
+/* The bytes are entered first and mapped after, so that no system call is made under the lock. */
+static hr_status new_region(struct hr__memory *memory, size_t size, struct hr__region **out)
+{
+    struct hr__region *region = calloc(1, sizeof *region);
+    if (!region)
+        return HR_ENOMEM;
+    region->size = size;
+    struct hr__region *struck = NULL;
+    pthread_mutex_lock(&memory->lock);
+    const bool allowed = make_room(memory, size, &struck);
+    if (allowed)
+        enter(memory, region);
+    pthread_mutex_unlock(&memory->lock);
+    free_regions(struck);
+    region->memory = allowed ? map_aligned(size) : NULL;
+    if (region->memory) {
+        *out = region;
+        return HR_OK;
+    }
+    if (allowed) {
+        pthread_mutex_lock(&memory->lock);
+        strike(memory, region);
+        pthread_mutex_unlock(&memory->lock);
+    }
+    free(region);
+    return allowed ? HR_ENOMEM : HR_AGAIN;
 }
 
 hr_status hr__memory_lease(struct hr__memory *memory, size_t size, struct hr__region **out)
 {
     const size_t whole = region_size(size ? size : 1);
-    hr_status status = HR_OK;
     pthread_mutex_lock(&memory->lock);
     struct hr__region *region = take_kept(memory, whole);
-    if (!region && !make_room(memory, whole))
-        status = HR_AGAIN;
-    else if (!region && !(region = new_region(memory, whole)))
-        status = HR_ENOMEM;
     pthread_mutex_unlock(&memory->lock);
-    if (status == HR_OK)
-        *out = region;
-    return status;
+    if (!region)
+        return new_region(memory, whole, out);
+    *out = region;
+    return HR_OK;
 }
 
 void hr__memory_return(struct hr__memory *memory, struct hr__region *region)
@@ -136,10 +160,6 @@ void hr__memory_return(struct hr__memory *memory, struct hr__region *region)
 
 void hr__memory_destroy(struct hr__memory *memory)
 {
-    while (memory->kept) {
-        struct hr__region *region = memory->kept;
-        memory->kept = region->next;
-        drop_region(memory, region);
-    }
+    free_regions(memory->kept);
     pthread_mutex_destroy(&memory->lock);
 }

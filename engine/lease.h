@@ -33,8 +33,8 @@ int hr__memory_init(struct hr__memory *memory, uint64_t max_bytes); /* 0 or an e
 void hr__memory_destroy(struct hr__memory *memory);                 /* all leases returned */
 
 /* A region of at least size bytes, page-aligned; huge pages asked for, not inherited by children
- * and not in core dumps. HR_AGAIN: the bound is reached. HR_ENOMEM: the system has no more; errno
- * says why. Thread: any. */
+ * and not in core dumps. HR_AGAIN: the bound is reached. HR_ENOMEM: the system has no more. Thread:
+ * any. */
 hr_status hr__memory_lease(struct hr__memory *memory, size_t size, struct hr__region **out)
     __attribute__((warn_unused_result));
 void hr__memory_return(struct hr__memory *memory, struct hr__region *region);
