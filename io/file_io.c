@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/fs.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -120,23 +121,28 @@ static hr_status open_in_place(const char *path, struct hr__target *target, hr_e
     return status;
 }
 
-/* The name that a rename has to replace: symbolic links followed, also one that leads to a file
- * which is not there yet. Allocated; NULL: errno says why. */
+/* The name that a rename has to replace: symbolic links followed, also a chain that leads to
+ * a file which is not there yet (one that leads to itself is ELOOP to realpath). Allocated; NULL:
+ * errno says why. */
 static char *resolve_target(const char *path)
 {
     char *resolved = realpath(path, NULL);
     if (resolved || errno != ENOENT)
         return resolved;
-    char link[4096];
+    char link[PATH_MAX];
     const ssize_t n = readlink(path, link, sizeof link - 1);
     if (n < 0)
         return strdup(path);
     link[n] = '\0';
     const char *slash = strrchr(path, '/');
     if (link[0] == '/' || !slash)
-        return strdup(link);
+        return resolve_target(link);
     char *joined = NULL;
-    return asprintf(&joined, "%.*s/%s", (int)(slash - path), path, link) < 0 ? NULL : joined;
+    if (asprintf(&joined, "%.*s/%s", (int)(slash - path), path, link) < 0)
+        return NULL;
+    resolved = resolve_target(joined);
+    free(joined);
+    return resolved;
 }
 
 /* ".NAME.partial-XXXXXX" in the directory of the target: same file system, and a name that tells

@@ -124,7 +124,9 @@ failure_keeps_old() {
         [ "$(cat target)" = old ] && rmdir folder && [ "$(ls -A)" = target ]
 }
 symlink_followed() {
-    echo old >target && ln -s target link && small $big link && [ -L link ] && cmp $big target
+    echo old >target && ln -s target link && small $big link && [ -L link ] && cmp $big target &&
+        mkdir sub && ln -s sub/second first && ln -s third sub/second && # a chain to no file yet
+        small $big first && [ -L first ] && [ -L sub/second ] && cmp $big sub/third
 }
 mode_kept() {
     echo old >out && chmod 604 out && small $big out && cmp $big out &&
