@@ -230,6 +230,7 @@ struct hr_pipeline_config {
 
 /* Opens the ends and leases memory for one chunk (more is leased as used, up to depth).
  * loop NULL: a private loop and context.
+ * Blocks: only to open a FIFO whose other end is not open yet.
  * Owns: the caller frees it. The config is copied; memory and callbacks must stay.
  * Returns HR_AGAIN if the context's memory is all leased.
  * Fails: HR_EINVAL (also when the sink is one of the sources), HR_ENOMEM, HR_EIO. */
@@ -269,7 +270,7 @@ struct hr_stats {
     uint64_t chunk_size;                          /* bytes */
     uint64_t leased_bytes;                        /* of slots */
     struct hr_stage_stats stages[HR_STAGE_COUNT]; /* by enum hr_stage */
-    uint32_t crc32;                               /* of the stream, as zlib's; HR_NULL sinks only */
+    uint32_t crc32; /* of the stream, as zlib's, once it is done; HR_NULL sinks only */
     uint32_t reserved;
 };
 
