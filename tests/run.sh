@@ -26,6 +26,7 @@ build test all -DCMAKE_C_COMPILER=gcc -DHR_TESTS=ON
 run_criterion test unit
 run_criterion test pipeline
 run_mains test conformance
+run_kernels_numpy
 run_replay test
 run_cli test
 check 'README example' bash tests/support/readme_example.sh build/test

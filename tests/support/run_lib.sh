@@ -39,10 +39,11 @@ check() {
 need_packages() {
     local tool library missing=0 packages sudo=()
     packages=(gcc g++ make cmake pkg-config liburing-dev libzstd-dev libcriterion-dev zstd strace
-        python3 clang clang-format)
+        python3 python3-venv clang clang-format)
     for tool in gcc g++ make cmake pkg-config zstd strace python3 clang clang-format; do
         command -v "$tool" >/dev/null || missing=1
     done
+    python3 -c 'import ensurepip' 2>/dev/null || missing=1
     for library in liburing libzstd criterion; do
         pkg-config --exists "$library" 2>/dev/null || missing=1
     done
@@ -211,4 +212,25 @@ check_format() {
         fi
     done
     return "$bad"
+}
+
+# run_kernels_numpy: the host kernels alone in a shared object, against NumPy in a virtual environment.
+run_kernels_numpy() {
+    local label='python/test_kernels_numpy' object=build/kernels.so said
+    if ! { [ -x build/venv/bin/pytest ] || { python3 -m venv build/venv &&
+        build/venv/bin/pip install -q numpy pytest; }; } >build/venv.log 2>&1; then
+        rm -rf build/venv
+        count 0 0 1 "$label: no virtual environment with numpy and pytest (build/venv.log)"
+        return
+    fi
+    check 'kernels as a shared object' gcc -std=c11 -D_GNU_SOURCE -O3 -ffp-contract=off -fPIC \
+        -shared -o "$object" backends/host/*.c
+    said=$(HR_KERNELS_SO=$PWD/$object timeout "$time_limit" build/venv/bin/pytest -q \
+        -p no:cacheprovider tests/python/test_kernels_numpy.py 2>&1)
+    number() { sed -nE "s/.*\b([0-9]+) $1.*/\1/p" <<<"$said" | tail -n 1; }
+    local passed failed skipped
+    passed=$(number passed) failed=$(number '(failed|error)') skipped=$(number skipped)
+    [ -n "$passed$failed$skipped" ] || failed=1
+    count "${passed:-0}" "${failed:-0}" "${skipped:-0}" "$label"
+    [ -z "$failed" ] || tail -n 40 <<<"$said"
 }
