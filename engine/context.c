@@ -2,6 +2,8 @@
 #include "context.h"
 
 #include <sched.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -53,6 +55,8 @@ hr_status hr_context_create(const struct hr_context_config *user_config, hr_cont
     if (!context)
         return hr__fail(error, HR_ENOMEM, (struct hr__where){0}, "context: out of memory");
     context->pid = getpid();
+    context->log = config.log;
+    context->log_user = config.log_user;
     atomic_init(&context->holders, 1);
     int rc = hr__memory_init(&context->memory,
                              config.max_memory ? config.max_memory : default_max_memory);
@@ -61,6 +65,11 @@ hr_status hr_context_create(const struct hr_context_config *user_config, hr_cont
     rc = hr__pool_create(n_threads, &context->pool);
     if (rc)
         goto destroy_memory;
+    pthread_mutex_init(&context->devices_lock, NULL);
+    pthread_mutex_init(&context->log_lock, NULL);
+#if HR_HAVE_ZSTD
+    hr__codecs_init(&context->codecs);
+#endif
     *out = context;
     return HR_OK;
 
@@ -87,5 +96,68 @@ void hr_context_free(hr_context *context)
         return;
     hr__pool_free(context->pool);
     hr__memory_destroy(&context->memory);
+#if HR_HAVE_ZSTD
+    hr__codecs_destroy(&context->codecs);
+#endif
+    while (context->devices) {
+        struct hr__open_device *open = context->devices;
+        context->devices = open->next;
+        open->device->ops->close(open->device);
+        free(open);
+    }
+    pthread_mutex_destroy(&context->devices_lock);
+    pthread_mutex_destroy(&context->log_lock);
     free(context);
+}
+
+/* Under devices_lock. Opening may take long, and others wait; but it is done once. */
+static hr_status open_device(hr_context *context, const char *name, struct hr__device **out,
+                             hr_error *error)
+{
+    char why[HR_ERROR_TEXT];
+    struct hr__open_device *open = calloc(1, sizeof *open);
+    if (!open)
+        return hr__fail(error, HR_ENOMEM, (struct hr__where){0}, "device: out of memory");
+    const hr_status status = hr__device_open(name, &open->device, why, sizeof why, error);
+    if (status < 0) {
+        free(open);
+        return status;
+    }
+    if (*why)
+        hr__context_log(context, "device auto is the host: %s", why);
+    snprintf(open->name, sizeof open->name, "%s", name);
+    open->next = context->devices;
+    context->devices = open;
+    *out = open->device;
+    return HR_OK;
+}
+
+hr_status hr__context_device(hr_context *context, const char *name, struct hr__device **out,
+                             hr_error *error)
+{
+    hr_status status = HR_OK;
+    pthread_mutex_lock(&context->devices_lock);
+    struct hr__open_device *open = context->devices;
+    while (open && strcmp(open->name, name) != 0)
+        open = open->next;
+    if (open)
+        *out = open->device;
+    else
+        status = open_device(context, name, out, error);
+    pthread_mutex_unlock(&context->devices_lock);
+    return status;
+}
+
+void hr__context_log(hr_context *context, const char *format, ...)
+{
+    if (!context->log)
+        return;
+    char line[HR_ERROR_TEXT];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(line, sizeof line, format, args);
+    va_end(args);
+    pthread_mutex_lock(&context->log_lock);
+    context->log(context->log_user, line);
+    pthread_mutex_unlock(&context->log_lock);
 }

@@ -7,16 +7,41 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
+#include "backend.h"
+#include "codecs.h"
 #include "headrace.h"
 #include "lease.h"
 #include "pool.h"
 
+/* A device that a pipeline asked for; open until the context ends. */
+struct hr__open_device {
+    struct hr__device *device;
+    char name[HR__DEVICE_TEXT]; /* as it was asked for */
+    struct hr__open_device *next;
+};
+
 struct hr_context {
-    struct hr__pool *pool;    /* constant after create */
+    /* constant after create */
+    struct hr__pool *pool;
+    pid_t pid;
+    hr_log_fn log;
+    void *log_user;
+
     struct hr__memory memory; /* locks itself */
-    pid_t pid;                /* constant after create */
+    struct hr__codecs codecs; /* locks itself */
+    pthread_mutex_t devices_lock;
+    struct hr__open_device *devices; /* under devices_lock */
+    pthread_mutex_t log_lock;
     atomic_uint holders;
 };
+
+/* The device, opened at first use. Thread: any. Fails as hr__device_open. */
+hr_status hr__context_device(hr_context *context, const char *name, struct hr__device **out,
+                             hr_error *error) HR_MUST_CHECK;
+
+/* Tells the user's log one line. */
+void hr__context_log(hr_context *context, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 
 void hr__context_hold(hr_context *context);
 

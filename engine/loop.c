@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Everything that can end a sleep (a completion, a finished job, a cancel) writes to the loop's one
- * eventfd. A step empties it first and looks at the causes after, so nothing is missed. */
+ * eventfd; time limits are a timerfd beside it. A step empties it first and looks at the causes
+ * after, so nothing is missed. */
 #include "loop.h"
 
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
 
 #include "clock.h"
@@ -20,8 +23,9 @@ static const struct hr__where nowhere;
 
 _Static_assert((int)HR__MAX_INDEX == (int)HR__IO_REGIONS, "an index of lease.h is one of io.h");
 
-static hr_status create_io(hr_loop *loop, const struct hr_loop_config *config, hr_error *error)
+static hr_status create_io(hr_loop *loop, hr_error *error)
 {
+    const struct hr_loop_config *config = &loop->config;
     const struct hr__io_config io_config = {
         .entries = config->io_entries ? config->io_entries : 64,
         .threads = config->io_threads ? config->io_threads : 4,
@@ -49,6 +53,30 @@ static hr_status create_io(hr_loop *loop, const struct hr_loop_config *config, h
     return hr__posix_io_create(&io_config, &loop->io, error);
 }
 
+static bool watch(const hr_loop *loop, int fd)
+{
+    struct epoll_event event = {.events = EPOLLIN};
+    return epoll_ctl(loop->wait_fd, EPOLL_CTL_ADD, fd, &event) == 0;
+}
+
+/* False: errno says why; those that are open are closed by close_descriptors. */
+static bool open_descriptors(hr_loop *loop)
+{
+    loop->event_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    loop->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+    loop->wait_fd = epoll_create1(EPOLL_CLOEXEC);
+    return loop->event_fd >= 0 && loop->timer_fd >= 0 && loop->wait_fd >= 0 &&
+           watch(loop, loop->event_fd) && watch(loop, loop->timer_fd);
+}
+
+static void close_descriptors(const hr_loop *loop)
+{
+    const int fds[] = {loop->wait_fd, loop->timer_fd, loop->event_fd};
+    for (unsigned i = 0; i < sizeof fds / sizeof fds[0]; i++)
+        if (fds[i] >= 0)
+            close(fds[i]);
+}
+
 hr_status hr_loop_create(hr_context *context, const struct hr_loop_config *user_config,
                          hr_loop **out, hr_error *error)
 {
@@ -72,10 +100,11 @@ hr_status hr_loop_create(hr_context *context, const struct hr_loop_config *user_
     if (!loop)
         return hr__fail(error, HR_ENOMEM, nowhere, "loop: out of memory");
     loop->pid = getpid();
-    loop->event_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-    if (loop->event_fd < 0) {
+    loop->config = config;
+    if (!open_descriptors(loop)) {
         status = hr__fail(error, HR_EIO, (struct hr__where){.native = errno},
-                          "loop: eventfd: %s; raise the limit of open files (ulimit -n)",
+                          "loop: eventfd, timerfd, epoll: %s; raise the limit of open files "
+                          "(ulimit -n)",
                           strerror(errno));
         goto free_loop;
     }
@@ -86,7 +115,7 @@ hr_status hr_loop_create(hr_context *context, const struct hr_loop_config *user_
     } else if ((status = hr_context_create(NULL, &loop->context, error)) < 0) {
         goto close_event;
     }
-    if ((status = create_io(loop, &config, error)) < 0)
+    if ((status = create_io(loop, error)) < 0)
         goto release_context;
     *out = loop;
     return HR_OK;
@@ -95,8 +124,8 @@ release_context:
     hr_context_free(loop->context);
 close_event:
     hr__inbox_destroy(&loop->inbox);
-    close(loop->event_fd);
 free_loop:
+    close_descriptors(loop);
     free(loop);
     return status;
 }
@@ -108,7 +137,7 @@ void hr_loop_free(hr_loop *loop)
     loop->io->ops->destroy(loop->io);
     hr_context_free(loop->context);
     hr__inbox_destroy(&loop->inbox);
-    close(loop->event_fd);
+    close_descriptors(loop);
     free(loop);
 }
 
@@ -165,6 +194,50 @@ static hr_status check_caller(hr_loop *loop, hr_error *error)
     return HR_OK;
 }
 
+hr_status hr_loop_take(hr_loop *loop, hr_error *error)
+{
+    if (loop->io->in_flight)
+        return hr__fail(
+            error, HR_EINVAL, nowhere,
+            "loop: %u operations of its thread are under way: it can be taken over when "
+            "no pipeline runs",
+            loop->io->in_flight);
+    /* an io_uring serves only the thread that enabled it, so this one gets its own */
+    struct hr__io *before = loop->io;
+    const hr_status status = create_io(loop, error);
+    if (status < 0) {
+        loop->io = before;
+        return status;
+    }
+    before->ops->destroy(before);
+    memset(loop->generations, 0, sizeof loop->generations);
+    loop->owned = false;
+    return check_caller(loop, error);
+}
+
+/* Sets the timer to the earliest limit. */
+static void set_timer(hr_loop *loop)
+{
+    uint64_t earliest = 0;
+    for (const hr_pipeline *p = loop->pipelines; p; p = p->next)
+        if (p->deadline_ns && (!earliest || p->deadline_ns < earliest))
+            earliest = p->deadline_ns;
+    if (earliest == loop->timer_ns)
+        return;
+    loop->timer_ns = earliest;
+    const struct itimerspec when = {.it_value = {.tv_sec = (time_t)(earliest / 1000000000u),
+                                                 .tv_nsec = (long)(earliest % 1000000000u)}};
+    timerfd_settime(loop->timer_fd, TFD_TIMER_ABSTIME, &when, NULL);
+}
+
+static void clear_timer(hr_loop *loop)
+{
+    uint64_t n_expired;
+    if (loop->timer_ns && hr__now_ns() >= loop->timer_ns &&
+        read(loop->timer_fd, &n_expired, sizeof n_expired) > 0)
+        loop->timer_ns = 0;
+}
+
 hr_status hr_loop_step(hr_loop *loop, hr_error *error)
 {
     const hr_status status = check_caller(loop, error);
@@ -172,24 +245,26 @@ hr_status hr_loop_step(hr_loop *loop, hr_error *error)
         return status;
     eventfd_t count;
     eventfd_read(loop->event_fd, &count); /* EAGAIN: nothing was announced */
+    clear_timer(loop);
     hr__inbox_drain(&loop->inbox);
     loop->io->ops->reap(loop->io);
     bool unfinished = false;
     for (hr_pipeline *p = loop->pipelines; p; p = p->next)
         unfinished |= hr__sched_pump(p);
     loop->io->ops->flush(loop->io);
+    set_timer(loop);
     return unfinished ? HR_PENDING : HR_OK;
 }
 
 hr_status hr_loop_arm(hr_loop *loop)
 {
-    struct pollfd event = {.fd = loop->event_fd, .events = POLLIN};
+    struct pollfd event = {.fd = loop->wait_fd, .events = POLLIN};
     return poll(&event, 1, 0) > 0 ? HR_PENDING : HR_OK;
 }
 
 int hr_loop_fd(const hr_loop *loop)
 {
-    return loop->event_fd;
+    return loop->wait_fd;
 }
 
 /* Sleeps until the eventfd is written. A signal ends no sleep early: the time limit goes on. */
@@ -197,7 +272,7 @@ static void sleep_until_event(hr_loop *loop, int timeout_ms)
 {
     const uint64_t start = hr__now_ns();
     for (int left = timeout_ms;;) {
-        struct pollfd event = {.fd = loop->event_fd, .events = POLLIN};
+        struct pollfd event = {.fd = loop->wait_fd, .events = POLLIN};
         if (poll(&event, 1, left) >= 0 || errno != EINTR)
             return;
         if (timeout_ms >= 0) {

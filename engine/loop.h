@@ -12,17 +12,21 @@
 #include "queue.h"
 
 struct hr_loop {
-    /* constant after create */
+    /* constant after create, but where another thread takes over */
     hr_context *context;
+    struct hr_loop_config config;
     struct hr__io *io;
     struct hr__inbox inbox;
-    int event_fd;
+    int event_fd; /* written by completions, finished jobs, devices, cancels */
+    int timer_fd; /* the earliest time limit of the pipelines */
+    int wait_fd;  /* an epoll of both: what the loop, or its user, sleeps on */
     pid_t pid;
     char why_threads[HR_ERROR_TEXT]; /* why io_uring does not serve it; "" if it does */
 
     /* owner thread */
     bool owned;
     pthread_t owner;
+    uint64_t timer_ns;                   /* what timer_fd is set to; 0: nothing */
     hr_pipeline *pipelines;              /* a list, by hr_pipeline.next */
     uint64_t generations[HR__MAX_INDEX]; /* of the region that each index was last offered for */
     bool registered[HR__MAX_INDEX];      /* whether the I/O engine took it */

@@ -7,18 +7,30 @@
 #include <unistd.h>
 
 #include "clock.h"
+#include "ends.h"
 #include "sched.h"
 #include "status.h"
 #include "wake.h"
 
 static const struct hr__where nowhere;
 
-enum { DEFAULT_CHUNK = 4 << 20, DEFAULT_DEPTH = 8, MAX_DEPTH = 65536 };
+enum {
+    DEFAULT_CHUNK = 4 << 20,
+    DEFAULT_DEPTH = 8,
+    MAX_DEPTH = 65536,
+    MAX_CHUNK = 1 << 30, /* what io_uring registers at most as one buffer */
+    DEFAULT_FRAME = 1 << 20,
+    DEFAULT_WINDOW_LOG = 27,
+    RING_BLOCK = 1 << 20, /* of encoded input */
+    PAGE = 4096,          /* the alignment that direct I/O may want */
+};
 
 _Static_assert(sizeof(struct hr_source) == 72, "a public struct changed its size");
 _Static_assert(sizeof(struct hr_sink) == 56, "a public struct changed its size");
-_Static_assert(sizeof(struct hr_pipeline_config) == 88, "a public struct changed its size");
-_Static_assert(sizeof(struct hr_stats) == 112, "a public struct changed its size");
+_Static_assert(sizeof(struct hr_kernel) == 80, "a public struct changed its size");
+_Static_assert(sizeof(struct hr_pipeline_config) == 184, "a public struct changed its size");
+_Static_assert(sizeof(struct hr_chunk) == 80, "a public struct changed its size");
+_Static_assert(sizeof(struct hr_stats) == 584, "a public struct changed its size");
 
 /* ---- creation ---- */
 
@@ -27,165 +39,135 @@ static hr_status bad(hr_error *error, const char *what)
     return hr__fail(error, HR_EINVAL, nowhere, "pipeline: %s", what);
 }
 
-static hr_status open_source_file(struct hr__input *in, hr_error *error)
+static hr_status no_memory(hr_error *error)
 {
-    if (in->config.kind == HR_FD)
-        return hr__file_from_fd(in->config.fd, HR_STAGE_READ, &in->file, error);
-    if (!in->config.path)
-        return bad(error, "a source of kind HR_FILE has no path");
-    in->path = strdup(in->config.path);
-    if (!in->path)
-        return hr__fail(error, HR_ENOMEM, nowhere, "pipeline: out of memory");
-    return hr__file_open(in->path, &in->file, error);
+    return hr__fail(error, HR_ENOMEM, nowhere, "pipeline: out of memory");
 }
 
-/* Where the source begins and ends: the range cut to what is there. */
-static void set_range(struct hr__input *in, uint64_t size)
+static hr_status check_config(const struct hr_pipeline_config *c, hr_error *error)
 {
-    const bool range = in->config.flags & HR_RANGE;
-    const uint64_t offset = range ? in->config.offset : 0;
-    const uint64_t length = range ? in->config.length : UINT64_MAX;
-    if (in->in_order) { /* where it ends is not known: counted from the range's start */
-        in->origin = offset;
-        in->skip = in->config.kind == HR_CALLBACK ? 0 : offset;
-        in->end = length;
-        return;
-    }
-    in->position = offset < size ? offset : size;
-    in->end = length < size - in->position ? in->position + length : size;
+    if (c->chunk_size > MAX_CHUNK)
+        return bad(error, "chunk_size is over 1 GiB");
+    if (c->frame_size > MAX_CHUNK)
+        return bad(error, "frame_size is over 1 GiB");
+    if (c->depth > MAX_DEPTH)
+        return bad(error, "depth is over 65536");
+    if (c->flags & ~(uint32_t)(HR_UNORDERED | HR_STRICT))
+        return bad(error, "it has flags that are not known");
+    if (c->decode > HR_CODEC_AUTO || c->encode > HR_CODEC_ZSTD)
+        return bad(error, "decode or encode is not a codec that is offered there");
+    if (c->direct > HR_DIRECT_ON)
+        return bad(error, "direct is not an hr_direct");
+    if (c->window_log && (c->window_log < 10 || c->window_log > 31))
+        return bad(error, "window_log is not between 10 and 31");
+    if (c->dict_size && !c->dict)
+        return bad(error, "dict is NULL and dict_size is not 0");
+    if (c->n_kernels && !c->kernels)
+        return bad(error, "kernels is NULL and n_kernels is not 0");
+    if ((c->flags & HR_UNORDERED) && c->encode)
+        return bad(error, "HR_UNORDERED does not go with encode");
+    return HR_OK;
 }
 
-static hr_status open_input(struct hr__input *in, const void *user_source, hr_error *error)
+static hr_status set_codecs(hr_pipeline *p, const struct hr_pipeline_config *c, hr_error *error)
 {
-    in->file.fd = -1;
-    if (!hr__copy_struct(&in->config, sizeof in->config, user_source))
-        return bad(error, "a source's struct_size is not set, or it has fields that are not known");
-    if (in->config.flags & ~(uint32_t)HR_RANGE)
-        return bad(error, "a source has flags other than HR_RANGE");
-    uint64_t size = in->config.size;
-    hr_status status = HR_OK;
-    switch (in->config.kind) {
-    case HR_FILE:
-    case HR_FD:
-        status = open_source_file(in, error);
-        size = in->file.size;
-        in->in_order = !in->file.positional;
-        break;
-    case HR_MEMORY:
-        if (size && !in->config.data)
-            return bad(error, "a source of kind HR_MEMORY has no data");
-        break;
-    case HR_CALLBACK:
-        if (!in->config.read)
-            return bad(error, "a source of kind HR_CALLBACK has no read function");
-        in->in_order = true;
-        break;
-    default:
-        return bad(error, "a source's kind is none that can be read");
-    }
+    p->decoding = (enum hr_codec)c->decode;
+    p->encoding = (enum hr_codec)c->encode;
+    if (!HR_HAVE_ZSTD && p->decoding == HR_CODEC_AUTO)
+        p->decoding = HR_CODEC_NONE;
+    if (!HR_HAVE_ZSTD && (p->decoding || p->encoding))
+        return hr__fail(error, HR_EUNSUPPORTED, nowhere,
+                        "pipeline: this build has no zstd; build it with libzstd");
+    p->encode_level = c->encode_level ? c->encode_level : 3;
+    p->window_log = c->window_log ? c->window_log : DEFAULT_WINDOW_LOG;
+    p->encode.frame_size = c->frame_size ? (size_t)c->frame_size : DEFAULT_FRAME;
+    if (!c->dict_size)
+        return HR_OK;
+    p->dict = malloc((size_t)c->dict_size);
+    if (!p->dict)
+        return no_memory(error);
+    memcpy(p->dict, c->dict, (size_t)c->dict_size);
+    p->dict_size = (size_t)c->dict_size;
+    return HR_OK;
+}
+
+static unsigned n_workers(const hr_pipeline *p)
+{
+    return hr__pool_size(p->loop->context->pool);
+}
+
+/* Decoding wants a span for each worker, one that is read and one that is written. */
+static unsigned default_depth(const hr_pipeline *p)
+{
+    const unsigned wanted = p->decoding ? 2 * (n_workers(p) + 2) : DEFAULT_DEPTH;
+    return wanted < DEFAULT_DEPTH ? DEFAULT_DEPTH : wanted < 32 ? wanted : 32;
+}
+
+static size_t round_up(size_t size, size_t unit)
+{
+    return (size + unit - 1) / unit * unit;
+}
+
+static hr_status lane_error(const hr_pipeline *p, hr_status status, hr_error *error)
+{
     if (status == HR_OK)
-        set_range(in, size);
+        return HR_OK;
+    return hr__fail(error, status, nowhere, "pipeline: no memory for one chunk of %zu bytes: %s",
+                    p->chunk_size,
+                    status == HR_AGAIN ? "the context's max_memory is all leased"
+                                       : "the system has no more; set chunk_size lower");
+}
+
+/* Blocks of encoded input lie one behind the other, so that frames seldom lie in two pieces. */
+static hr_status make_decode_lanes(hr_pipeline *p, size_t headroom)
+{
+    const size_t block = round_up(p->chunk_size < RING_BLOCK ? p->chunk_size : RING_BLOCK, PAGE);
+    const unsigned n_blocks = 4 * (n_workers(p) + 2);
+    p->decode.budget = (uint64_t)p->depth * p->chunk_size;
+    p->cut_from = &p->spans;
+    hr_status status = hr__lane_init_ring(&p->blocks, p, n_blocks < 16 ? 16 : n_blocks, block);
+    if (status == HR_OK)
+        status = hr__lane_init(&p->spans, p, p->depth, headroom, p->chunk_size);
     return status;
 }
 
-static hr_status open_inputs(hr_pipeline *p, const struct hr_pipeline_config *config,
-                             hr_error *error)
+static hr_status make_lanes(hr_pipeline *p, hr_error *error)
 {
-    if (!config->n_sources || !config->sources)
-        return bad(error, "there is no source");
-    p->inputs = calloc(config->n_sources, sizeof *p->inputs);
-    if (!p->inputs)
-        return hr__fail(error, HR_ENOMEM, nowhere, "pipeline: out of memory");
-    const size_t stride = config->sources[0].struct_size;
-    const char *at = (const char *)config->sources;
-    for (uint32_t i = 0; i < config->n_sources; i++, at += stride) {
-        p->inputs[i].pipeline = p;
-        p->n_inputs = i + 1;
-        const hr_status status = open_input(&p->inputs[i], at, error);
-        if (status < 0)
-            return status;
+    const size_t unit = hr__chain_unit(p->chain);
+    const size_t headroom = round_up(unit - 1, PAGE);
+    hr_status status;
+    if (unit > 1 && !(p->cut.carry = malloc(unit)))
+        return no_memory(error);
+    p->cut_from = &p->blocks;
+    if (p->decoding)
+        status = make_decode_lanes(p, headroom);
+    else
+        status = hr__lane_init(&p->blocks, p, p->depth, headroom, p->chunk_size);
+    if (status == HR_OK)
+        status = hr__lane_init(&p->chunks, p, p->depth, 0, p->chain ? p->chain->chunk_bytes : 0);
+    p->out = &p->chunks;
+#if HR_HAVE_ZSTD
+    if (p->encoding && status == HR_OK) {
+        const size_t frame = p->encode.frame_size;
+        p->out = &p->frames;
+        status =
+            hr__lane_init(&p->frames, p, 2 * n_workers(p) + 2, 0, frame + hr__encode_bound(frame));
     }
-    return HR_OK;
+#endif
+    return lane_error(p, status, error);
 }
 
-static hr_status open_target(hr_pipeline *p, hr_error *error)
+static hr_status make_chain(hr_pipeline *p, const struct hr_pipeline_config *c, hr_error *error)
 {
-    struct hr_sink *sink = &p->sink;
-    const bool sync = sink->flags & HR_FSYNC;
-    if (sink->flags & ~(uint32_t)HR_FSYNC)
-        return bad(error, "the sink has flags other than HR_FSYNC");
-    switch (sink->kind) {
-    case HR_NULL:
+    if (!c->device && !c->n_kernels)
         return HR_OK;
-    case HR_FILE:
-        if (!sink->path)
-            return bad(error, "the sink is of kind HR_FILE and has no path");
-        p->sink_path = strdup(sink->path);
-        if (!p->sink_path)
-            return hr__fail(error, HR_ENOMEM, nowhere, "pipeline: out of memory");
-        return hr__target_open(sink->path, sync, &p->target, error);
-    case HR_FD:
-        p->target.fsync = sync;
-        return hr__file_from_fd(sink->fd, HR_STAGE_WRITE, &p->target.file, error);
-    case HR_MEMORY:
-        return sink->data || !sink->size ? HR_OK : bad(error, "the memory sink has no data");
-    case HR_CALLBACK:
-        return sink->write ? HR_OK : bad(error, "the callback sink has no write function");
-    default:
-        return bad(error, "the sink's kind is none that can be written");
-    }
-}
-
-static hr_status refuse_same_file(const hr_pipeline *p, hr_error *error)
-{
-    for (unsigned i = 0; i < p->n_inputs; i++)
-        if (hr__file_same(&p->inputs[i].file, &p->target.file))
-            return hr__fail(error, HR_EINVAL, (struct hr__where){.stage = HR_STAGE_WRITE},
-                            "pipeline: source %u and the sink are the same file (%s); write to "
-                            "another name",
-                            i, p->inputs[i].path ? p->inputs[i].path : "a descriptor");
-    return HR_OK;
-}
-
-/* No larger than the longest source, if all lengths are known. */
-static uint64_t default_chunk(const hr_pipeline *p)
-{
-    uint64_t longest = 1;
-    for (unsigned i = 0; i < p->n_inputs; i++) {
-        const struct hr__input *in = &p->inputs[i];
-        const uint64_t left = in->end - in->position;
-        if (left > longest)
-            longest = left;
-    }
-    return longest < DEFAULT_CHUNK ? longest : DEFAULT_CHUNK;
-}
-
-static hr_status make_slots(hr_pipeline *p, const struct hr_pipeline_config *config,
-                            hr_error *error)
-{
-    const uint64_t chunk = config->chunk_size ? config->chunk_size : default_chunk(p);
-    if (chunk > 1u << 30) /* what io_uring registers at most as one buffer */
-        return bad(error, "chunk_size is over 1 GiB");
-    if (config->depth > MAX_DEPTH)
-        return bad(error, "depth is over 65536");
-    p->chunk_size = (size_t)chunk;
-    p->depth = config->depth ? config->depth : DEFAULT_DEPTH;
-    p->slots = calloc(p->depth, sizeof *p->slots);
-    p->order = calloc(p->depth, sizeof *p->order);
-    if (!p->slots || !p->order)
-        return hr__fail(error, HR_ENOMEM, nowhere, "pipeline: out of memory");
-    const hr_status status =
-        hr__memory_lease(&p->loop->context->memory, p->chunk_size, &p->slots[0].region);
-    for (unsigned i = p->depth; i-- > 0;) {
-        p->slots[i].pipeline = p;
-        hr__sched_release(&p->slots[i]);
-    }
-    p->n_leased = 1;
-    if (status != HR_OK)
-        hr__fail(error, status, nowhere, "pipeline: no memory for one chunk of %zu bytes: %s",
-                 p->chunk_size,
-                 status == HR_AGAIN ? "the context's max_memory is all leased"
-                                    : "the system has no more; set chunk_size lower");
+    hr_status status =
+        hr__context_device(p->loop->context, c->device ? c->device : "auto", &p->device, error);
+    if (status < 0 || !c->n_kernels)
+        return status;
+    status = hr__chain_create(p->device, c, p->depth, &p->chunk_size, &p->chain, error);
+    if (status == HR_OK && (p->flags & HR_UNORDERED) && hr__chain_is_counted(p->chain))
+        return bad(error, "HR_UNORDERED does not go with kernels whose output is counted");
     return status;
 }
 
@@ -196,63 +178,140 @@ static hr_status make_checks(hr_pipeline *p, hr_error *error)
         return HR_OK;
     if (hr__kernel_parse("crc32", &p->crc_spec, why, sizeof why) != 0)
         return hr__fail(error, HR_EINVAL, nowhere, "pipeline: crc32: %s", why);
-    p->reductions = calloc((size_t)p->depth + 1, p->crc_spec.state_bytes);
-    if (!p->reductions)
-        return hr__fail(error, HR_ENOMEM, nowhere, "pipeline: out of memory");
-    for (unsigned i = 0; i < p->depth; i++)
-        p->slots[i].reduction = p->reductions + i * p->crc_spec.state_bytes;
+    const unsigned n = p->out->depth;
+    p->crc_states = calloc((size_t)n + 1, p->crc_spec.state_bytes);
+    if (!p->crc_states)
+        return no_memory(error);
+    for (unsigned i = 0; i < n; i++)
+        p->out->slots[i].crc = p->crc_states + i * p->crc_spec.state_bytes;
     hr__reduce_init(&p->crc_spec, hr__pipeline_crc(p));
     return HR_OK;
 }
 
 void *hr__pipeline_crc(const hr_pipeline *p)
 {
-    return p->reductions + p->depth * p->crc_spec.state_bytes;
+    return p->crc_states + p->out->depth * p->crc_spec.state_bytes;
+}
+
+static void set_meters(hr_pipeline *p)
+{
+    const uint32_t workers = n_workers(p);
+    const bool io_sink =
+        p->sink.kind == HR_FILE || p->sink.kind == HR_FD || p->sink.kind == HR_SOCKET;
+    const bool io_source = p->inputs[0].config.kind != HR_CALLBACK;
+    enum { RESOURCE_SOURCE = 1, RESOURCE_WORKERS, RESOURCE_KERNELS, RESOURCE_SINK };
+    struct hr__meter *m = p->meters;
+    m[HR_STAGE_READ] =
+        (struct hr__meter){.capacity = io_source ? 1 : workers,
+                           .resource = io_source ? RESOURCE_SOURCE : RESOURCE_WORKERS,
+                           .is_io = io_source};
+    m[HR_STAGE_DECODE] = m[HR_STAGE_ENCODE] =
+        (struct hr__meter){.capacity = workers, .resource = RESOURCE_WORKERS};
+    m[HR_STAGE_KERNEL] = (struct hr__meter){.capacity = p->chain ? p->chain->n_streams : 1,
+                                            .resource = RESOURCE_KERNELS};
+    m[HR_STAGE_WRITE] = (struct hr__meter){.capacity = io_sink ? 1 : workers,
+                                           .resource = io_sink ? RESOURCE_SINK : RESOURCE_WORKERS,
+                                           .is_io = io_sink};
+}
+
+/* ---- the end ---- */
+
+static void lease_peak(hr_pipeline *p)
+{
+    p->leased_bytes = p->blocks.leased_bytes + p->spans.leased_bytes + p->chunks.leased_bytes +
+                      p->frames.leased_bytes;
 }
 
 void hr__pipeline_let_go(hr_pipeline *p)
 {
+    lease_peak(p);
+    hr__ends_close(p, p->finished && p->status == HR_OK);
+    if (p->n_loaned)
+        return; /* chunks on loan keep their memory until the pipeline is freed */
+    hr__lane_let_go(&p->blocks);
+    hr__lane_let_go(&p->spans);
+    hr__lane_let_go(&p->chunks);
+    hr__lane_let_go(&p->frames);
+}
+
+static void destroy_codecs(hr_pipeline *p)
+{
+#if HR_HAVE_ZSTD
+    if (p->decode.streaming)
+        hr__decoder_reset(p->decode.streaming->decoder);
+    if (p->loop)
+        hr__codecs_return(&p->loop->context->codecs, p->decode.streaming);
+    if (p->dict && p->loop)
+        hr__codecs_forget(&p->loop->context->codecs, p->dict);
+    hr__seek_table_free(&p->encode.table);
     for (unsigned i = 0; i < p->n_inputs; i++)
-        hr__file_close(&p->inputs[i].file, p->inputs[i].position);
-    for (unsigned i = 0; p->slots && i < p->depth; i++) {
-        hr__memory_return(&p->loop->context->memory, p->slots[i].region);
-        p->slots[i].region = NULL;
-    }
+        hr__seek_index_free(&p->inputs[i].seek);
+#endif
+    free(p->dict);
 }
 
 static void destroy(hr_pipeline *p)
 {
+    p->n_loaned = 0;
     hr__pipeline_let_go(p);
+    destroy_codecs(p);
     for (unsigned i = 0; i < p->n_inputs; i++)
         free(p->inputs[i].path);
     free(p->inputs);
-    free(p->slots);
-    free(p->order);
-    free(p->reductions);
+    hr__chain_free(p->chain);
+    hr__lane_destroy(&p->blocks);
+    hr__lane_destroy(&p->spans);
+    hr__lane_destroy(&p->chunks);
+    hr__lane_destroy(&p->frames);
+    free(p->cut.carry);
+    free(p->crc_states);
     free(p->sink_path);
+    hr__trace_abandon(p->trace);
     hr__target_abandon(&p->target, 0);
     if (p->owns_loop)
         hr_loop_free(p->loop);
     free(p);
 }
 
-static hr_status build(hr_pipeline *p, const struct hr_pipeline_config *config, hr_error *error)
+static void set_sizes(hr_pipeline *p, const struct hr_pipeline_config *c)
 {
-    hr_status status = HR_OK;
-    if (!p->loop) {
+    const uint64_t longest = hr__ends_longest(p);
+    const uint64_t usual = longest < DEFAULT_CHUNK ? longest : DEFAULT_CHUNK;
+    p->chunk_size = (size_t)(c->chunk_size ? c->chunk_size : usual);
+    p->depth = c->depth ? c->depth : default_depth(p);
+    p->flags = c->flags;
+    p->direct = (enum hr_direct)c->direct;
+    p->connect_ns = c->connect_ms * 1000000ull;
+    p->idle_ns = c->idle_ms * 1000000ull;
+    p->max_wait_ns = c->max_wait_ms * 1000000ull;
+    p->min_fill = (size_t)(c->min_fill < p->chunk_size ? c->min_fill : p->chunk_size);
+}
+
+static hr_status build(hr_pipeline *p, const struct hr_pipeline_config *c, hr_error *error)
+{
+    hr_status status = check_config(c, error);
+    if (status == HR_OK && !p->loop) {
         p->owns_loop = true;
         status = hr_loop_create(NULL, NULL, &p->loop, error);
     }
     if (status == HR_OK)
-        status = open_inputs(p, config, error);
+        status = set_codecs(p, c, error);
     if (status == HR_OK)
-        status = open_target(p, error);
+        status = hr__ends_open_inputs(p, c, error);
     if (status == HR_OK)
-        status = refuse_same_file(p, error);
+        status = hr__ends_open_sink(p, error);
+    if (status != HR_OK)
+        return status;
+    set_sizes(p, c);
+    status = make_chain(p, c, error);
     if (status == HR_OK)
-        status = make_slots(p, config, error);
+        status = make_lanes(p, error);
     if (status == HR_OK)
         status = make_checks(p, error);
+    if (status == HR_OK && c->trace_path)
+        status = hr__trace_create(c->trace_path, &p->trace, error);
+    if (status == HR_OK)
+        set_meters(p);
     return status;
 }
 
@@ -266,7 +325,7 @@ hr_status hr_pipeline_create(hr_loop *loop, const struct hr_pipeline_config *use
         return bad(error, "struct_size is not set, or the config has fields that are not known");
     hr_pipeline *p = calloc(1, sizeof *p);
     if (!p)
-        return hr__fail(error, HR_ENOMEM, nowhere, "pipeline: out of memory");
+        return no_memory(error);
     p->loop = loop;
     p->status = HR_PENDING;
     p->marked = true;
@@ -326,39 +385,7 @@ void hr_pipeline_free(hr_pipeline *p)
         if (!p->finished) /* another thread's loop: what is in flight would be freed under it */
             return;
     }
+    hr__inbox_drain(&p->loop->inbox); /* chunks that were released since */
     hr__loop_remove(p->loop, p);
     destroy(p);
-}
-
-/* ---- statistics ---- */
-
-static uint32_t stream_crc(const hr_pipeline *p)
-{
-    if (!p->reductions)
-        return 0;
-    struct hr__reduce_result result;
-    uint32_t crc;
-    hr__reduce_finish(&p->crc_spec, hr__pipeline_crc(p), &result);
-    memcpy(&crc, result.data, sizeof crc);
-    return crc;
-}
-
-hr_status hr_pipeline_stats(const hr_pipeline *p, struct hr_stats *stats)
-{
-    uint32_t size = stats ? stats->struct_size : 0;
-    if (size < sizeof size)
-        return HR_EINVAL;
-    struct hr_stats all = {
-        .depth = p->n_leased,
-        .wall_ns = p->start_ns ? (p->finished ? p->end_ns : hr__now_ns()) - p->start_ns : 0,
-        .chunk_size = p->chunk_size,
-        .leased_bytes = (uint64_t)p->n_leased * p->chunk_size,
-        .crc32 = stream_crc(p),
-    };
-    memcpy(all.stages, p->stages, sizeof all.stages);
-    if (size > sizeof all)
-        size = sizeof all;
-    all.struct_size = size;
-    memcpy(stats, &all, size);
-    return HR_OK;
 }

@@ -1,53 +1,40 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A pipeline and its slots. Only the scheduler changes what is said here after creation. */
+/* A pipeline: its ends, its lanes, and what each stage remembers. Only the scheduler and its stages
+ * change what is said here after creation. */
 #ifndef HR_PIPELINE_H
 #define HR_PIPELINE_H
 
 #include <stdatomic.h>
 #include <stdbool.h>
 
+#include "backend.h"
+#include "chain.h"
+#include "codec.h"
+#include "codecs.h"
 #include "file_io.h"
 #include "headrace.h"
-#include "host_kernels.h"
 #include "io.h"
-#include "lease.h"
+#include "lane.h"
 #include "loop.h"
+#include "meter.h"
 #include "queue.h"
+#include "stream_io.h"
+#include "trace.h"
 
-/* The state names the owner of the slot and of the bytes it refers to. */
-enum hr__slot_state {
-    HR__SLOT_FREE,    /* nobody */
-    HR__SLOT_FILLING, /* scheduler: holds some bytes of a pipe, waits for more */
-    HR__SLOT_READING, /* the I/O engine, or the worker in a read callback */
-    HR__SLOT_READY,   /* scheduler: waits for its turn at the sink */
-    HR__SLOT_FAILED,  /* scheduler: has no bytes, but the error that ends the stream here */
-    HR__SLOT_WRITING, /* the I/O engine or a worker */
-};
-
-struct hr__slot {
-    enum hr__slot_state state;
+/* A socket that is being connected. */
+struct hr__opening {
     hr_pipeline *pipeline;
-    struct hr__slot *next_free;
-    struct hr__region *region; /* NULL until first leased; kept until the pipeline has ended */
-    const char *data;          /* the chunk: in the region, or a user's memory */
-    size_t size;               /* bytes of the chunk that are there */
-    size_t wanted;             /* bytes that the read is to bring */
-    size_t moved;              /* bytes that the read or the write under way has moved */
-    uint64_t chunk;            /* index in the stream */
-    uint64_t stream_offset;
-    struct hr__input *input;
-    uint64_t input_offset; /* of the chunk, counted from its source's origin */
-    struct hr__io_request request;
-    struct hr__job job;
-    int64_t job_result;
-    void *reduction; /* state of the null sink's CRC-32 of this chunk */
-    hr_error error;  /* HR__SLOT_FAILED */
+    bool pending; /* it is not open yet */
+    bool waiting; /* poll is with the I/O engine */
+    struct hr__stream_opener opener;
+    struct hr__io_request poll;
 };
 
 struct hr__input {
     hr_pipeline *pipeline;
     struct hr_source config;
     char *path;
+    struct hr__opening opening;
     struct hr__file file;
     uint64_t origin;   /* byte of the source from which position and end are counted */
     uint64_t position; /* next byte to ask for */
@@ -57,12 +44,62 @@ struct hr__input {
     bool readable;     /* a pipe has something, as far as is known */
     bool polling;      /* poll is with the I/O engine */
     struct hr__io_request poll;
+    uint64_t total; /* bytes that will be read; UINT64_MAX: not known */
+
+    /* what is decoded */
+    enum hr_codec codec;        /* AUTO: not known before the first bytes */
+    uint64_t decoded_skip;      /* decoded bytes still to drop */
+    uint64_t decoded_left;      /* decoded bytes still to deliver; UINT64_MAX: all */
+    uint64_t decoded_position;  /* decoded byte of the source that comes next */
+    struct hr__seek_index seek; /* n_frames 0: none, or not used */
+    size_t seek_frame;          /* the frame that the walk is in */
 };
 
-/* Time in which a stage has at least one operation under way. */
-struct hr__busy {
-    unsigned n;
-    uint64_t since_ns;
+/* Decode: where the walk over frames stands, in blocks. Bytes from the oldest of `run`, `stream`
+ * and `frame` on are still needed. */
+struct hr__decode_stage {
+    struct hr__walk walk;
+    struct hr__input *input;  /* that is walked; NULL: none yet */
+    uint64_t origin;          /* byte of the encoded source where the walk began */
+    bool skipping;            /* the rest of the input is passed over */
+    struct hr__extent cursor; /* next byte to walk; size is not used */
+    struct hr__extent frame;  /* the frame under way, as far as it was walked */
+    bool frame_whole;         /* it is complete, but not yet in a run */
+
+    struct hr__extent run; /* whole frames that wait for a job; size 0: none */
+    uint64_t run_offset;   /* in the encoded source */
+    uint64_t run_bound;    /* decoded bytes, at most */
+    uint64_t run_expected; /* by the seek table */
+    uint32_t run_dict_id;
+    bool run_verified;
+
+    struct hr__codec_entry *streaming; /* not NULL: the frame is decoded as it comes */
+    struct hr__extent stream;          /* walked bytes of it that are not decoded yet */
+    bool stream_busy;
+    bool stream_full;    /* the decoder holds more than the last span took */
+    bool frame_streamed; /* and is done */
+
+    uint64_t budget; /* bytes of all spans together */
+    bool ended;
+};
+
+/* Encode: the frame that is gathered from several chunks. */
+struct hr__encode_stage {
+    struct hr__slot *open;
+    size_t frame_size;
+    uint64_t n_frames;
+    struct hr__seek_table table;
+    bool table_placed;
+    bool ended;
+};
+
+/* Where chunks are cut from what was read or decoded. */
+struct hr__cut_stage {
+    char *carry; /* the begin of a unit whose rest comes next */
+    size_t carried;
+    uint64_t stream_offset;
+    bool ended;
+    bool failed; /* by an error that stands in the stream */
 };
 
 struct hr_pipeline {
@@ -76,36 +113,68 @@ struct hr_pipeline {
     char *sink_path; /* NULL: no file */
     size_t chunk_size;
     unsigned depth;
+    uint32_t flags;
+    enum hr_direct direct;
+    enum hr_codec decoding; /* NONE: blocks are cut into chunks as they are */
+    enum hr_codec encoding;
+    int encode_level;
+    unsigned window_log;
+    void *dict;
+    size_t dict_size;
+    struct hr__device *device; /* the context's; NULL: bytes visit none */
+    struct hr__chain *chain;   /* NULL: no kernels */
+    uint64_t connect_ns;       /* limits; 0: none */
+    uint64_t idle_ns;
+    uint64_t max_wait_ns;
+    size_t min_fill;
 
     /* owner thread */
     struct hr__target target;
-    struct hr__slot *slots;  /* depth of them */
-    struct hr__slot **order; /* by chunk % depth: from next_write to next_read */
-    struct hr__slot *free_leased;
-    struct hr__slot *free_empty; /* without memory so far */
-    unsigned n_leased;
-    unsigned in_flight; /* requests and jobs not yet done */
-    unsigned current;   /* input that is read */
+    struct hr__opening sink_opening;
+    bool sink_is_peer; /* it will share the first source's connection */
+    bool connected;    /* all ends are open */
+    struct hr__lane blocks;
+    struct hr__lane spans;
+    struct hr__lane chunks;
+    struct hr__lane frames;
+    struct hr__lane *cut_from; /* blocks or spans */
+    struct hr__lane *out;      /* chunks or frames */
+
+    unsigned current; /* input that is read */
     bool input_ended;
-    uint64_t next_read;  /* chunk */
-    uint64_t next_write; /* chunk */
-    uint64_t read_offset;
-    uint64_t write_offset;
-    unsigned writing; /* chunks at the sink */
-    bool marked;      /* something came back since the last pump */
+    uint64_t read_index; /* bytes read so far, of all sources */
+    struct hr__decode_stage decode;
+    struct hr__cut_stage cut;
+    struct hr__encode_stage encode;
+    uint64_t write_offset;  /* bytes given to the sink */
+    uint64_t written_bytes; /* that it took */
+    unsigned writing;       /* pieces at the sink */
+
+    unsigned in_flight; /* requests, jobs and chunks on the device, not yet done */
+    unsigned n_polling; /* of them: waits for something to read */
+    bool marked;        /* something came back since the last pump */
     bool committing;
     bool finished;
     hr_status status; /* HR_PENDING until finished */
     bool failed;
-    hr_error error; /* of the lowest position, when failed */
+    uint64_t fail_index; /* the piece at which the stream ends, when failed */
+    hr_error error;
     struct hr__job commit_job;
     hr_error commit_error;
+
     struct hr__kernel_spec crc_spec;
-    char *reductions; /* the null sink's: depth + 1 states, the last is the stream's */
+    char *crc_states; /* the null sink's: one for each piece, the last is the stream's */
     uint64_t start_ns;
     uint64_t end_ns;
-    struct hr__busy busy[HR_STAGE_COUNT];
-    struct hr_stage_stats stages[HR_STAGE_COUNT];
+    uint64_t last_io_ns;  /* when a socket or pipe last moved a byte, or was opened */
+    uint64_t deadline_ns; /* when the next limit is reached; 0: none */
+    struct hr__trace *trace;
+    unsigned n_loaned;     /* chunks of the pull form */
+    uint64_t leased_bytes; /* before the memory was given back */
+    struct hr__meter meters[HR_STAGE_COUNT];
+    uint64_t dropped_bytes;
+    uint64_t n_frames_in;
+    uint64_t direct_bytes;
 
     atomic_bool cancelled; /* any thread; relaxed: the eventfd orders it */
 };

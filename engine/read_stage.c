@@ -1,76 +1,54 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Fills slots from the sources, in stream order: files with several reads at once, pipes and
- * callbacks one read at a time, memory without any. */
+/* Fills blocks from the sources, in stream order: files with several reads at once, pipes and
+ * callbacks one read at a time, memory without any. A block without bytes marks the end of each
+ * source. */
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "clock.h"
 #include "pipeline.h"
 #include "sched.h"
 #include "status.h"
 
-static const char *name_of(const struct hr__input *in, char *buffer, size_t size)
-{
-    const unsigned index = (unsigned)(in - in->pipeline->inputs);
-    if (in->path)
-        snprintf(buffer, size, "%s", in->path);
-    else if (in->config.kind == HR_FD)
-        snprintf(buffer, size, "descriptor %d", in->config.fd);
-    else
-        snprintf(buffer, size, "source %u", index);
-    return buffer;
-}
-
-/* The slot keeps its place in the order, so what precedes it is delivered first. Nothing is read
- * beyond it. */
-static void fail_slot(struct hr__slot *slot, hr_status code, int native, const char *what)
+/* What was read before it is delivered first. Nothing is read beyond it. */
+static void fail_block(struct hr__slot *block, hr_status code, int native, const char *what)
 {
     char name[256];
-    const struct hr__where where = {.stage = HR_STAGE_READ,
-                                    .native = native,
-                                    .chunk = slot->chunk,
-                                    .offset = slot->stream_offset + slot->moved};
-    hr__fail(&slot->error, code, where, "read %s at byte %llu: %s",
-             name_of(slot->input, name, sizeof name),
-             (unsigned long long)(slot->input->origin + slot->input_offset + slot->moved), what);
-    slot->state = HR__SLOT_FAILED;
-    slot->pipeline->input_ended = true;
+    hr_pipeline *p = block->lane->pipeline;
+    const uint64_t at = block->input_offset + block->moved;
+    hr__fail(&block->error, code,
+             (struct hr__where){.stage = HR_STAGE_READ,
+                                .native = native,
+                                .chunk = block->index,
+                                .offset = block->stream_offset + block->moved},
+             "read %s at byte %llu: %s", hr__sched_name(block->input, name, sizeof name),
+             (unsigned long long)(block->input->origin + at), what);
+    block->size = block->moved;
+    block->state = HR__SLOT_READY;
+    p->input_ended = true;
 }
 
-static void fail_system(struct hr__slot *slot, int native)
+static void fail_system(struct hr__slot *block, int native)
 {
-    fail_slot(slot, native == ECANCELED ? HR_ECANCELED : HR_EIO, native, strerror(native));
+    fail_block(block, native == ECANCELED ? HR_ECANCELED : HR_EIO, native, strerror(native));
 }
 
-static void place_slot(struct hr__slot *slot, struct hr__input *in, size_t wanted)
+static void place_block(struct hr__slot *block, struct hr__input *in, size_t wanted)
 {
-    hr_pipeline *p = slot->pipeline;
-    slot->input = in;
-    slot->chunk = p->next_read++;
-    slot->stream_offset = p->read_offset;
-    slot->input_offset = in->position;
-    slot->wanted = wanted;
-    slot->size = 0;
-    slot->moved = 0;
-    slot->data = slot->region ? slot->region->memory : NULL;
-    p->order[slot->chunk % p->depth] = slot;
+    hr__lane_place(block);
+    block->input = in;
+    block->stream_offset = in->pipeline->read_index;
+    block->input_offset = in->position;
+    block->wanted = wanted;
 }
 
-static void chunk_arrived(struct hr__slot *slot, size_t size)
+static void block_arrived(struct hr__slot *block, size_t size)
 {
-    hr_pipeline *p = slot->pipeline;
-    slot->size = size;
-    slot->state = HR__SLOT_READY;
-    p->stages[HR_STAGE_READ].chunks++;
-    p->stages[HR_STAGE_READ].bytes += size;
-}
-
-/* The last slot placed turned out to be empty. */
-static void unplace_slot(struct hr__slot *slot)
-{
-    slot->pipeline->next_read--;
-    hr__sched_release(slot);
+    block->size = size;
+    block->state = HR__SLOT_READY;
+    hr__sched_count(block->lane->pipeline, HR_STAGE_READ, size, size);
 }
 
 static void end_input(struct hr__input *in)
@@ -82,78 +60,82 @@ static void end_input(struct hr__input *in)
 /* Also an empty range is taken from a pipe up to its offset: what follows is the next reader's. */
 static bool at_end(const struct hr__input *in)
 {
-    return in->position == in->end && in->skip == 0;
+    return in->position >= in->end && in->skip == 0;
 }
 
 /* ---- files: reads at offsets, several at once ---- */
 
-static void submit_file_read(struct hr__slot *slot);
+static void submit_file_read(struct hr__slot *block);
 
 static void file_read_done(struct hr__io_request *request)
 {
-    struct hr__slot *slot = request->owner;
-    hr_pipeline *p = slot->pipeline;
-    hr__sched_submitted(slot, HR_STAGE_READ);
+    struct hr__slot *block = request->owner;
+    hr_pipeline *p = block->lane->pipeline;
+    hr__sched_submitted(block, HR_STAGE_READ);
     if (request->result > 0)
-        slot->moved += (size_t)request->result;
+        block->moved += (size_t)request->result;
     if (request->result < 0)
-        fail_system(slot, (int)-request->result);
+        fail_system(block, (int)-request->result);
     else if (request->result == 0)
-        fail_slot(slot, HR_ETRUNCATED, 0, "the file became shorter while it was read");
-    else if (slot->moved < slot->wanted && !p->failed)
-        submit_file_read(slot); /* a short read says nothing about the end */
+        fail_block(block, HR_ETRUNCATED, 0, "the file became shorter while it was read");
+    else if (block->moved < block->wanted && !p->failed)
+        submit_file_read(block); /* a short read says nothing about the end */
     else
-        chunk_arrived(slot, slot->moved);
+        block_arrived(block, block->moved);
 }
 
-static void submit_file_read(struct hr__slot *slot)
+static void submit_file_read(struct hr__slot *block)
 {
-    const struct hr__input *in = slot->input;
+    const struct hr__input *in = block->input;
     const struct hr__io_request request = {
         .op = HR__IO_READ,
         .fd = in->file.fd,
-        .buffer = (char *)slot->region->memory + slot->moved,
-        .size = slot->wanted - slot->moved,
-        .offset = in->file.start + slot->input_offset + slot->moved,
-        .region = hr__loop_region(slot->pipeline->loop, slot->region),
+        .buffer = block->memory + block->moved,
+        .size = block->wanted - block->moved,
+        .offset = in->file.start + block->input_offset + block->moved,
+        .region = hr__loop_region(in->pipeline->loop,
+                                  block->lane->ring ? block->lane->ring : block->region),
         .done = file_read_done,
     };
-    hr__sched_submit(slot, HR_STAGE_READ, request);
+    hr__sched_submit(block, HR_STAGE_READ, request);
 }
 
 static size_t next_size(const hr_pipeline *p, const struct hr__input *in)
 {
     const uint64_t left = in->end - in->position;
-    return left < p->chunk_size ? (size_t)left : p->chunk_size;
+    return left < p->blocks.slot_size ? (size_t)left : p->blocks.slot_size;
 }
 
 static bool start_file(hr_pipeline *p, struct hr__input *in)
 {
-    struct hr__slot *slot = hr__sched_take(p, true);
-    if (!slot)
+    struct hr__slot *block = hr__lane_take(&p->blocks, true);
+    if (!block)
         return false;
     const size_t size = next_size(p, in);
-    place_slot(slot, in, size);
-    slot->state = HR__SLOT_READING;
+    place_block(block, in, size);
     in->position += size;
-    p->read_offset += size;
-    submit_file_read(slot);
+    p->read_index += size;
+    submit_file_read(block);
     return true;
 }
 
-/* ---- memory: the slot refers to the user's bytes ---- */
+/* ---- memory: the block refers to the user's bytes ---- */
 
 static bool start_memory(hr_pipeline *p, struct hr__input *in)
 {
-    struct hr__slot *slot = hr__sched_take(p, false);
-    if (!slot)
+    struct hr__slot *block = hr__lane_take(&p->blocks, false);
+    if (!block)
         return false;
     const size_t size = next_size(p, in);
-    place_slot(slot, in, size);
-    slot->data = (const char *)in->config.data + in->position;
+    const char *data = (const char *)in->config.data + in->position;
+    place_block(block, in, size);
+    if (in->codec == HR_CODEC_NONE)
+        block->data = data;
+    else
+        memcpy(block->memory, data, size); /* frames lie across blocks, which must be neighbours */
     in->position += size;
-    p->read_offset += size;
-    chunk_arrived(slot, size);
+    p->read_index += size;
+    block_arrived(block, size);
     return true;
 }
 
@@ -165,107 +147,115 @@ static bool readable_now(int fd)
     return poll(&event, 1, 0) > 0;
 }
 
-/* What the last read brought, n bytes, becomes part of the chunk; bytes before a range are dropped.
+/* What the last read brought, n bytes, becomes part of the block; bytes before a range are dropped.
  */
-static void take_bytes(struct hr__slot *slot, size_t n)
+static void take_bytes(struct hr__slot *block, size_t n)
 {
-    struct hr__input *in = slot->input;
+    struct hr__input *in = block->input;
     const size_t dropped = in->skip < n ? (size_t)in->skip : n;
     in->skip -= dropped;
+    in->pipeline->dropped_bytes += dropped;
     if (dropped && dropped < n) {
-        char *at = (char *)slot->region->memory + slot->moved;
+        char *at = block->memory + block->moved;
         memmove(at, at + dropped, n - dropped);
     }
-    slot->moved += n - dropped;
+    block->moved += n - dropped;
     in->position += n - dropped;
-    slot->pipeline->read_offset += n - dropped;
+    in->pipeline->read_index += n - dropped;
 }
 
-static void leave(struct hr__slot *slot)
+static void leave(struct hr__slot *block)
 {
-    if (slot->moved)
-        chunk_arrived(slot, slot->moved);
+    block->early = block->moved < block->wanted;
+    if (block->moved)
+        block_arrived(block, block->moved);
     else
-        unplace_slot(slot);
+        hr__lane_unplace(block);
 }
 
-static void in_order_read_done(struct hr__slot *slot, int64_t result)
+static void in_order_read_done(struct hr__slot *block, int64_t result)
 {
-    struct hr__input *in = slot->input;
+    struct hr__input *in = block->input;
     if (result < 0) {
-        fail_system(slot, hr__sched_native(result));
+        fail_system(block, hr__sched_native(result));
     } else if (result == 0) {
         end_input(in);
-        leave(slot);
+        leave(block);
     } else {
-        take_bytes(slot, (size_t)result);
-        if (slot->moved == slot->wanted || at_end(in))
-            leave(slot);
+        take_bytes(block, (size_t)result);
+        if (block->moved == block->wanted || at_end(in))
+            leave(block);
         else
-            slot->state = HR__SLOT_FILLING;
+            block->state = HR__SLOT_FILLING;
     }
 }
 
 static void pipe_read_done(struct hr__io_request *request)
 {
-    struct hr__slot *slot = request->owner;
-    hr__sched_submitted(slot, HR_STAGE_READ);
-    in_order_read_done(slot, request->result);
-    slot->input->readable = request->result > 0 && readable_now(slot->input->file.fd);
+    struct hr__slot *block = request->owner;
+    struct hr__input *in = block->input;
+    hr__sched_submitted(block, HR_STAGE_READ);
+    in_order_read_done(block, request->result);
+    in->readable = request->result > 0 && readable_now(in->file.fd);
 }
 
-static void submit_pipe_read(struct hr__slot *slot)
+static void submit_pipe_read(struct hr__slot *block)
 {
-    const struct hr__input *in = slot->input;
+    const struct hr__input *in = block->input;
     const uint64_t left = in->end - in->position; /* of the range: no byte beyond it is taken */
-    const size_t room = slot->wanted - slot->moved;
-    const uint64_t most = left < UINT64_MAX - in->skip ? left + in->skip : UINT64_MAX;
-    slot->state = HR__SLOT_READING;
+    const size_t room = block->wanted - block->moved;
+    uint64_t most = left < UINT64_MAX - in->skip ? left + in->skip : UINT64_MAX;
+    if (in->codec == HR_CODEC_AUTO && in->decoded_left < most)
+        most = in->decoded_left; /* perhaps it is not encoded: see hr__decode_stage */
+    block->state = HR__SLOT_BUSY;
     const struct hr__io_request request = {
         .op = HR__IO_RECV,
         .fd = in->file.fd,
-        .buffer = (char *)slot->region->memory + slot->moved,
+        .buffer = block->memory + block->moved,
         .size = most < room ? (size_t)most : room,
         .region = -1,
         .done = pipe_read_done,
     };
-    hr__sched_submit(slot, HR_STAGE_READ, request);
+    hr__sched_submit(block, HR_STAGE_READ, request);
 }
 
-/* The newest slot, if it is being filled. */
-static struct hr__slot *filling_slot(hr_pipeline *p)
+/* The newest block, if it is being filled. */
+static struct hr__slot *filling_block(hr_pipeline *p)
 {
-    if (p->next_read == p->next_write)
-        return NULL;
-    struct hr__slot *slot = p->order[(p->next_read - 1) % p->depth];
-    return slot->state == HR__SLOT_FILLING ? slot : NULL;
+    struct hr__slot *block = hr__lane_last(&p->blocks);
+    return block && block->state == HR__SLOT_FILLING ? block : NULL;
 }
 
-/* A peer may wait for an answer to the little that it sent: a chunk that is not full leaves as soon
- * as nothing more is waiting and the sink has nothing else to do. */
-static bool sink_idle(const hr_pipeline *p)
+/* A peer may wait for an answer to the little that it sent: a block that is not full leaves as soon
+ * as nothing more is waiting and nothing else is under way. Decode needs no such thing: it looks at
+ * the bytes of a block that is still filling. */
+static bool may_leave(const hr_pipeline *p, const struct hr__slot *block)
 {
-    return p->writing == 0 && p->next_read - p->next_write <= 1;
+    const struct hr__input *in = block->input;
+    const bool enough = block->moved >= p->min_fill ||
+                        (p->max_wait_ns && hr__now_ns() >= block->begun_ns + p->max_wait_ns);
+    return in->codec == HR_CODEC_NONE && !in->readable && enough && hr__sched_idle(p);
 }
 
 static bool start_pipe(hr_pipeline *p, struct hr__input *in)
 {
-    struct hr__slot *slot = filling_slot(p);
-    if (slot && !in->readable && sink_idle(p)) {
-        leave(slot);
+    struct hr__slot *block = filling_block(p);
+    if (block && may_leave(p, block)) {
+        leave(block);
         return true;
     }
     if (!in->readable) {
-        if (!in->polling)
-            hr__sched_poll(in);
-        return false;
-    }
-    if (!slot) {
-        if (!(slot = hr__sched_take(p, true)))
+        if (in->polling)
             return false;
-        place_slot(slot, in, p->chunk_size);
+        hr__sched_poll(in);
+        return true;
     }
-    submit_pipe_read(slot);
+    if (!block) {
+        if (!(block = hr__lane_take(&p->blocks, true)))
+            return false;
+        place_block(block, in, p->blocks.slot_size);
+    }
+    submit_pipe_read(block);
     return true;
 }
 
@@ -273,57 +263,70 @@ static bool start_pipe(hr_pipeline *p, struct hr__input *in)
 
 static void call_read(struct hr__job *job)
 {
-    struct hr__slot *slot = job->owner;
-    const struct hr__input *in = slot->input;
-    slot->job_result = in->config.read(in->config.user, slot->region->memory, slot->wanted,
-                                       in->origin + in->position);
+    struct hr__slot *block = job->owner;
+    const struct hr__input *in = block->input;
+    block->job_result = in->config.read(in->config.user, block->memory + block->moved,
+                                        block->wanted - block->moved, in->origin + in->position);
 }
 
 static void call_read_done(struct hr__job *job)
 {
-    struct hr__slot *slot = job->owner;
-    hr__sched_ran(slot, HR_STAGE_READ);
-    if (slot->job_result > (int64_t)slot->wanted) {
-        fail_slot(slot, HR_EINVAL, 0, "the callback returned more bytes than it was asked for");
+    struct hr__slot *block = job->owner;
+    hr__sched_ran(block, HR_STAGE_READ);
+    if (block->job_result > (int64_t)(block->wanted - block->moved)) {
+        fail_block(block, HR_EINVAL, 0, "the callback returned more bytes than it was asked for");
         return;
     }
-    in_order_read_done(slot, slot->job_result);
-    if (slot->state == HR__SLOT_FILLING)
-        leave(slot);
+    in_order_read_done(block, block->job_result);
+    if (block->state == HR__SLOT_FILLING && block->input->codec == HR_CODEC_NONE)
+        leave(block);
 }
 
 static bool start_callback(hr_pipeline *p, struct hr__input *in)
 {
-    struct hr__slot *slot = hr__sched_take(p, true);
-    if (!slot)
-        return false;
-    place_slot(slot, in, next_size(p, in));
-    slot->state = HR__SLOT_READING;
-    hr__sched_run(slot, call_read, call_read_done);
+    struct hr__slot *block = filling_block(p);
+    if (!block) {
+        if (!(block = hr__lane_take(&p->blocks, true)))
+            return false;
+        place_block(block, in, next_size(p, in));
+    }
+    block->state = HR__SLOT_BUSY;
+    hr__sched_run(block, HR_STAGE_READ, call_read, call_read_done);
     return true;
 }
 
+/* ---- the stage ---- */
+
 static bool reading_in_order(const hr_pipeline *p)
 {
-    if (p->next_read == p->next_write)
-        return false;
-    const struct hr__slot *slot = p->order[(p->next_read - 1) % p->depth];
-    return slot->state == HR__SLOT_READING && slot->input->in_order;
+    const struct hr__slot *block = hr__lane_last(&p->blocks);
+    return block && block->state == HR__SLOT_BUSY && block->input->in_order;
 }
 
-bool hr__read_stage_start(hr_pipeline *p)
+/* A block that is still filling leaves first; then the mark follows. */
+static bool start_next_input(hr_pipeline *p, struct hr__input *in)
+{
+    struct hr__slot *filling = filling_block(p);
+    if (filling)
+        leave(filling);
+    struct hr__slot *mark = hr__lane_take(&p->blocks, false);
+    if (!mark)
+        return filling != NULL;
+    place_block(mark, in, 0);
+    mark->ends_input = true;
+    mark->state = HR__SLOT_READY;
+    p->current++;
+    p->input_ended = p->current == p->n_inputs;
+    return true;
+}
+
+bool hr__read_stage(hr_pipeline *p)
 {
     if (p->input_ended || reading_in_order(p))
         return false;
     struct hr__input *in = &p->inputs[p->current];
-    if (at_end(in)) {
-        struct hr__slot *slot = filling_slot(p);
-        if (slot)
-            leave(slot);
-        p->current++;
-        p->input_ended = p->current == p->n_inputs;
-        return true;
-    }
+    if (at_end(in))
+        return start_next_input(p, in);
     switch ((enum hr_end_kind)in->config.kind) {
     case HR_MEMORY:
         return start_memory(p, in);
@@ -331,8 +334,10 @@ bool hr__read_stage_start(hr_pipeline *p)
         return start_callback(p, in);
     case HR_FILE:
     case HR_FD:
+    case HR_SOCKET:
         return in->file.positional ? start_file(p, in) : start_pipe(p, in);
     case HR_NULL:
+    case HR_PULL:
         break; /* no source: refused at creation */
     }
     return false;

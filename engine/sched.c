@@ -1,18 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The order of the stages, and what a slot may become:
- *
- *            lease         read done            turn at the sink         write done
- *     FREE ────────▶ READING ────────▶ READY ───────────────────▶ WRITING ────────▶ FREE
- *                      ▲  │ pipe: not full yet, sink busy
- *                      └─ FILLING ──▶ READY when full, at the end, or when the sink is idle
- *
- * Chunks begin to be written in stream order; an error stands in the order as a slot of its own
- * (FAILED), so all before it is delivered and it alone is reported. */
+/* The order of the stages, and the end of a pipeline. A pump starts from the sink's side, so that
+ * what a later stage gives back is used by an earlier one in the same round. */
 #include "sched.h"
 
 #include <errno.h>
+#include <stdio.h>
 
 #include "clock.h"
+#include "ends.h"
 #include "pipeline.h"
 #include "status.h"
 
@@ -24,50 +19,100 @@ static void came_back(hr_pipeline *p)
     p->marked = true;
 }
 
+static hr_pipeline *pipeline_of(const struct hr__slot *slot)
+{
+    return slot->lane->pipeline;
+}
+
+static void begin(struct hr__slot *slot, enum hr_stage stage)
+{
+    hr_pipeline *p = pipeline_of(slot);
+    p->in_flight++;
+    slot->begun_ns = hr__now_ns();
+    hr__meter_begin(&p->meters[stage], slot->begun_ns);
+}
+
+static void trace(struct hr__slot *slot, enum hr_stage stage, uint64_t bytes)
+{
+    struct hr__trace *t = pipeline_of(slot)->trace;
+    if (!t)
+        return;
+    const uint64_t now = hr__now_ns();
+    hr__trace_span(t, hr__trace_lane(t, stage, slot->begun_ns, now), hr_stage_name(stage),
+                   slot->begun_ns, now, slot->number, bytes);
+}
+
+static void end(hr_pipeline *p, enum hr_stage stage)
+{
+    hr__meter_end(&p->meters[stage], hr__now_ns());
+    came_back(p);
+}
+
 void hr__sched_submit(struct hr__slot *slot, enum hr_stage stage, struct hr__io_request request)
 {
-    hr_pipeline *p = slot->pipeline;
-    struct hr__busy *busy = &p->busy[stage];
+    hr_pipeline *p = pipeline_of(slot);
     struct hr__io *io = p->loop->io;
     slot->request = request;
     slot->request.owner = slot;
-    p->in_flight++;
-    if (busy->n++ == 0)
-        busy->since_ns = hr__now_ns();
+    begin(slot, stage);
     io->ops->submit(io, &slot->request);
 }
 
 void hr__sched_submitted(struct hr__slot *slot, enum hr_stage stage)
 {
-    hr_pipeline *p = slot->pipeline;
-    struct hr__busy *busy = &p->busy[stage];
+    hr_pipeline *p = pipeline_of(slot);
+    const int64_t result = slot->request.result;
     slot->request.owner = NULL;
-    if (--busy->n == 0)
-        p->stages[stage].service_ns += hr__now_ns() - busy->since_ns;
-    came_back(p);
+    end(p, stage);
+    trace(slot, stage, result > 0 ? (uint64_t)result : 0);
+    if (p->idle_ns && result > 0)
+        p->last_io_ns = hr__now_ns();
 }
 
-void hr__sched_run(struct hr__slot *slot, void (*work)(struct hr__job *),
+void hr__sched_run(struct hr__slot *slot, enum hr_stage stage, void (*work)(struct hr__job *),
                    void (*done)(struct hr__job *))
 {
-    hr_pipeline *p = slot->pipeline;
+    hr_pipeline *p = pipeline_of(slot);
     slot->job =
         (struct hr__job){.work = work, .done = done, .owner = slot, .inbox = &p->loop->inbox};
-    p->in_flight++;
+    begin(slot, stage);
     hr__pool_submit(p->loop->context->pool, &slot->job);
 }
 
 void hr__sched_ran(struct hr__slot *slot, enum hr_stage stage)
 {
-    slot->pipeline->stages[stage].service_ns += slot->job.service_ns;
-    came_back(slot->pipeline);
+    hr_pipeline *p = pipeline_of(slot);
+    if (!p->meters[stage].is_io)
+        hr__meter_serve(&p->meters[stage], slot->job.service_ns);
+    end(p, stage);
+    trace(slot, stage, slot->size);
+}
+
+void hr__sched_launched(struct hr__slot *slot)
+{
+    begin(slot, HR_STAGE_KERNEL);
+}
+
+void hr__sched_landed(struct hr__slot *slot, uint64_t service_ns)
+{
+    hr_pipeline *p = pipeline_of(slot);
+    hr__meter_serve(&p->meters[HR_STAGE_KERNEL], service_ns);
+    end(p, HR_STAGE_KERNEL);
+    trace(slot, HR_STAGE_KERNEL, slot->size);
+}
+
+void hr__sched_count(hr_pipeline *p, enum hr_stage stage, uint64_t in, uint64_t out)
+{
+    hr__meter_chunk(&p->meters[stage]);
+    hr__meter_bytes(&p->meters[stage], in, out);
 }
 
 static void poll_done(struct hr__io_request *request)
 {
     struct hr__input *in = request->owner;
     in->polling = false;
-    in->readable = true; /* an error shows in the read */
+    in->readable = request->result != -ECANCELED; /* another error shows in the read */
+    in->pipeline->n_polling--;
     came_back(in->pipeline);
 }
 
@@ -79,7 +124,29 @@ void hr__sched_poll(struct hr__input *in)
         .op = HR__IO_POLL, .fd = in->file.fd, .region = -1, .done = poll_done, .owner = in};
     in->polling = true;
     p->in_flight++;
+    p->n_polling++;
     io->ops->submit(io, &in->poll);
+}
+
+void hr__sched_stop_input(struct hr__input *in)
+{
+    struct hr__io *io = in->pipeline->loop->io;
+    in->end = in->position;
+    in->skip = 0;
+    if (in->polling)
+        io->ops->cancel(io, &in->poll);
+}
+
+bool hr__sched_quiet(const hr_pipeline *p)
+{
+    return p->in_flight == p->n_polling;
+}
+
+bool hr__sched_idle(const hr_pipeline *p)
+{
+    return hr__sched_quiet(p) && p->blocks.tail - p->blocks.head <= 1 &&
+           hr__lane_is_empty(&p->spans) && hr__lane_is_empty(&p->chunks) &&
+           hr__lane_is_empty(&p->frames);
 }
 
 int hr__sched_native(int64_t result)
@@ -88,61 +155,47 @@ int hr__sched_native(int64_t result)
     return result < -MAX_ERRNO ? EIO : (int)-result;
 }
 
-/* ---- slots ---- */
-
-static struct hr__slot *pop(struct hr__slot **list)
+const char *hr__sched_name(const struct hr__input *in, char *buffer, size_t size)
 {
-    struct hr__slot *slot = *list;
-    if (slot)
-        *list = slot->next_free;
-    return slot;
-}
-
-struct hr__slot *hr__sched_take(hr_pipeline *p, bool with_memory)
-{
-    struct hr__slot *slot = pop(&p->free_leased);
-    if (slot || !p->free_empty)
-        return slot;
-    if (with_memory) {
-        if (hr__memory_lease(&p->loop->context->memory, p->chunk_size, &p->free_empty->region) !=
-            HR_OK)
-            return NULL;
-        p->n_leased++;
-    }
-    return pop(&p->free_empty);
-}
-
-void hr__sched_release(struct hr__slot *slot)
-{
-    hr_pipeline *p = slot->pipeline;
-    struct hr__slot **list = slot->region ? &p->free_leased : &p->free_empty;
-    slot->state = HR__SLOT_FREE;
-    slot->data = NULL;
-    slot->size = 0;
-    slot->next_free = *list; /* the last one used comes first: it is still in the cache */
-    *list = slot;
+    if (in->path)
+        snprintf(buffer, size, "%s", in->path);
+    else if (in->config.kind == HR_FD)
+        snprintf(buffer, size, "descriptor %d", in->config.fd);
+    else
+        snprintf(buffer, size, "source %u", (unsigned)(in - in->pipeline->inputs));
+    return buffer;
 }
 
 /* ---- the end ---- */
 
-void hr__sched_fail(hr_pipeline *p, const hr_error *error)
+void hr__sched_fail(hr_pipeline *p, uint64_t index, const hr_error *error)
 {
-    if (!p->failed || error->chunk < p->error.chunk)
+    if (!p->failed || index < p->fail_index) {
         p->error = *error;
+        p->fail_index = index;
+    }
     p->failed = true;
 }
 
-/* What stands before the error in the stream is still delivered, unless the user cancelled. */
+static void cancel_lane(hr_pipeline *p, const struct hr__lane *lane, uint64_t first)
+{
+    struct hr__io *io = p->loop->io;
+    for (unsigned i = 0; i < lane->depth; i++)
+        if (lane->slots[i].request.owner && lane->slots[i].index >= first)
+            io->ops->cancel(io, &lane->slots[i].request);
+}
+
+/* What stands before the error in the stream is still delivered, unless the user cancelled; what is
+ * read from now on is not. */
 static void cancel_requests(hr_pipeline *p)
 {
     struct hr__io *io = p->loop->io;
-    const uint64_t first = p->error.code == HR_ECANCELED ? 0 : p->error.chunk;
     for (unsigned i = 0; i < p->n_inputs; i++)
         if (p->inputs[i].polling)
             io->ops->cancel(io, &p->inputs[i].poll);
-    for (unsigned i = 0; i < p->depth; i++)
-        if (p->slots[i].request.owner && p->slots[i].chunk >= first)
-            io->ops->cancel(io, &p->slots[i].request);
+    const uint64_t first = p->error.code == HR_ECANCELED ? 0 : p->fail_index;
+    cancel_lane(p, &p->blocks, 0);
+    cancel_lane(p, p->out, first);
 }
 
 static void take_cancel(hr_pipeline *p)
@@ -151,9 +204,9 @@ static void take_cancel(hr_pipeline *p)
         return;
     hr_error error;
     hr__fail(
-        &error, HR_ECANCELED, (struct hr__where){.chunk = p->next_write, .offset = p->write_offset},
+        &error, HR_ECANCELED, (struct hr__where){.chunk = p->out->head, .offset = p->write_offset},
         "cancelled after %llu bytes were given to the sink", (unsigned long long)p->write_offset);
-    hr__sched_fail(p, &error);
+    hr__sched_fail(p, p->out->head, &error);
 }
 
 static void finish(hr_pipeline *p, hr_status status)
@@ -161,14 +214,21 @@ static void finish(hr_pipeline *p, hr_status status)
     p->finished = true;
     p->status = status;
     p->end_ns = hr__now_ns();
+    p->deadline_ns = 0;
     hr__pipeline_let_go(p);
+    hr_error error;
+    if (hr__trace_finish(p->trace, &error) < 0 && status == HR_OK) {
+        p->status = HR_EIO;
+        p->error = error;
+    }
+    p->trace = NULL;
 }
 
 static void commit(struct hr__job *job)
 {
     hr_pipeline *p = job->owner;
     if (hr__target_commit(&p->target, p->write_offset, &p->commit_error) < 0) {
-        p->commit_error.chunk = p->next_write;
+        p->commit_error.chunk = p->out->head;
         p->commit_error.offset = p->write_offset;
     }
 }
@@ -178,7 +238,7 @@ static void commit_done(struct hr__job *job)
     hr_pipeline *p = job->owner;
     came_back(p);
     if (p->commit_error.code < 0)
-        hr__sched_fail(p, &p->commit_error);
+        hr__sched_fail(p, p->out->head, &p->commit_error);
     finish(p, p->failed ? (hr_status)p->error.code : HR_OK);
 }
 
@@ -197,15 +257,26 @@ static bool has_file_sink(const hr_pipeline *p)
     return p->sink.kind == HR_FILE || p->sink.kind == HR_FD;
 }
 
+bool hr__sched_chunks_ended(const hr_pipeline *p)
+{
+    return p->cut.ended && (!p->chain || p->chain->ended) && hr__lane_is_empty(&p->chunks);
+}
+
+static bool all_delivered(const hr_pipeline *p)
+{
+    return p->encoding ? p->encode.ended && hr__lane_is_empty(&p->frames)
+                       : hr__sched_chunks_ended(p);
+}
+
 static void end_if_drained(hr_pipeline *p)
 {
     if (p->in_flight || p->committing)
         return;
     if (p->failed) {
         if (has_file_sink(p))
-            hr__target_abandon(&p->target, p->stages[HR_STAGE_WRITE].bytes);
+            hr__target_abandon(&p->target, p->written_bytes);
         finish(p, (hr_status)p->error.code);
-    } else if (p->input_ended && p->next_write == p->next_read) {
+    } else if (all_delivered(p)) {
         if (has_file_sink(p))
             start_commit(p);
         else
@@ -213,23 +284,83 @@ static void end_if_drained(hr_pipeline *p)
     }
 }
 
+/* ---- the order ---- */
+
+static bool start_stages(hr_pipeline *p)
+{
+    bool changed = hr__write_stage(p);
+#if HR_HAVE_ZSTD
+    if (p->encoding)
+        changed |= hr__encode_stage(p);
+#endif
+    if (p->chain)
+        changed |= hr__kernel_stage(p);
+    changed |= hr__cut_stage(p);
+#if HR_HAVE_ZSTD
+    if (p->decoding)
+        changed |= hr__decode_stage(p);
+#endif
+    return changed | hr__read_stage(p);
+}
+
+/* Why a stage that does nothing does nothing: nothing has come, or nothing can go. */
+static bool is_blocked(const hr_pipeline *p, enum hr_stage stage)
+{
+    switch (stage) {
+    case HR_STAGE_READ:
+        return !p->input_ended && p->n_polling == 0;
+    case HR_STAGE_DECODE:
+        return !hr__lane_is_empty(&p->spans);
+    case HR_STAGE_KERNEL:
+        return !hr__lane_is_empty(&p->chunks);
+    case HR_STAGE_ENCODE:
+        return !hr__lane_is_empty(&p->frames);
+    case HR_STAGE_NONE:
+    case HR_STAGE_H2D:
+    case HR_STAGE_D2H:
+    case HR_STAGE_WRITE:
+    case HR_STAGE_COUNT:
+        break;
+    }
+    return false;
+}
+
+static void note_idle(hr_pipeline *p)
+{
+    const uint64_t now = hr__now_ns();
+    for (unsigned stage = HR_STAGE_READ; stage < HR_STAGE_COUNT; stage++)
+        hr__meter_idle(&p->meters[stage], now,
+                       is_blocked(p, stage) ? HR__IDLE_BLOCKED : HR__IDLE_STARVED);
+}
+
+static bool has_cause(const hr_pipeline *p, bool cancelled)
+{
+    return p->marked || cancelled || (p->chain && p->in_flight) ||
+           (p->deadline_ns && hr__now_ns() >= p->deadline_ns);
+}
+
 bool hr__sched_pump(hr_pipeline *p)
 {
     const bool cancelled = atomic_load_explicit(&p->cancelled, memory_order_relaxed);
-    if (p->finished || !(p->marked || cancelled))
+    if (p->finished || !has_cause(p, cancelled))
         return !p->finished;
     p->marked = false;
     if (!p->start_ns)
         p->start_ns = hr__now_ns();
     if (cancelled)
         take_cancel(p);
-    bool started = !p->failed;
-    while (started && !p->failed) {
-        started = hr__read_stage_start(p);
-        started |= hr__write_stage_start(p);
-    }
-    if (p->failed)
+    if (!p->failed && !p->connected)
+        p->connected = hr__ends_connect(p);
+    while (!p->failed && p->connected && start_stages(p))
+        ;
+    hr__sched_check_limits(p);
+    if (p->failed) {
+        hr__ends_cancel(p);
         cancel_requests(p);
+        if (p->chain)
+            hr__kernel_stage(p); /* what runs on the device comes back */
+    }
+    note_idle(p);
     end_if_drained(p);
     return !p->finished;
 }

@@ -14,6 +14,8 @@ const char *hr_status_name(hr_status status)
         return "HR_AGAIN";
     case HR_PENDING:
         return "HR_PENDING";
+    case HR_END:
+        return "HR_END";
     case HR_EINVAL:
         return "HR_EINVAL";
     case HR_ENOMEM:
@@ -32,8 +34,28 @@ const char *hr_status_name(hr_status status)
         return "HR_ETHREAD";
     case HR_ESPACE:
         return "HR_ESPACE";
+    case HR_ECORRUPT:
+        return "HR_ECORRUPT";
+    case HR_ELIMIT:
+        return "HR_ELIMIT";
+    case HR_EDEVICE:
+        return "HR_EDEVICE";
+    case HR_ETIMEDOUT:
+        return "HR_ETIMEDOUT";
+    case HR_ELOANED:
+        return "HR_ELOANED";
     }
     return "unknown status";
+}
+
+const char *hr_stage_name(enum hr_stage stage)
+{
+    static const char *const names[HR_STAGE_COUNT] = {
+        [HR_STAGE_NONE] = "none",     [HR_STAGE_READ] = "read",     [HR_STAGE_DECODE] = "decode",
+        [HR_STAGE_H2D] = "H2D",       [HR_STAGE_KERNEL] = "kernel", [HR_STAGE_D2H] = "D2H",
+        [HR_STAGE_ENCODE] = "encode", [HR_STAGE_WRITE] = "write",
+    };
+    return (unsigned)stage < HR_STAGE_COUNT ? names[stage] : "unknown stage";
 }
 
 #define HR__TEXT(x) #x

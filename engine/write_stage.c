@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Gives ready chunks to the sink in stream order: files, memory and null with several at once,
- * pipes and callbacks one after the other. */
+/* Gives the pieces of the last lane to the sink in stream order: files, memory and null with
+ * several at once, pipes and callbacks one after the other. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,191 +9,256 @@
 #include "sched.h"
 #include "status.h"
 
-static void fail_write(struct hr__slot *slot, hr_status code, int native, const char *what)
+static hr_pipeline *pipeline_of(const struct hr__slot *piece)
 {
-    hr_pipeline *p = slot->pipeline;
+    return piece->lane->pipeline;
+}
+
+static void fail_write(struct hr__slot *piece, hr_status code, int native, const char *what)
+{
+    hr_pipeline *p = pipeline_of(piece);
     hr_error error;
     const struct hr__where where = {.stage = HR_STAGE_WRITE,
                                     .native = native,
-                                    .chunk = slot->chunk,
-                                    .offset = slot->stream_offset + slot->moved};
+                                    .chunk = piece->index,
+                                    .offset = piece->out_offset + piece->moved};
     char name[256] = "the sink";
     if (p->sink_path)
         snprintf(name, sizeof name, "%s", p->sink_path);
     else if (p->sink.kind == HR_FD)
         snprintf(name, sizeof name, "descriptor %d", p->sink.fd);
     hr__fail(&error, code, where, "write %s at byte %llu: %s", name,
-             (unsigned long long)(slot->stream_offset + slot->moved), what);
-    hr__sched_fail(p, &error);
+             (unsigned long long)(piece->out_offset + piece->moved), what);
+    hr__sched_fail(p, piece->index, &error);
 }
 
-static void fail_system(struct hr__slot *slot, int64_t result)
+static void fail_system(struct hr__slot *piece, int64_t result)
 {
     const int native = hr__sched_native(result);
-    fail_write(slot, native == ECANCELED ? HR_ECANCELED : HR_EIO, native, strerror(native));
+    fail_write(piece, native == ECANCELED ? HR_ECANCELED : HR_EIO, native, strerror(native));
 }
 
-static void leave_sink(struct hr__slot *slot)
+static void leave_sink(struct hr__slot *piece)
 {
-    hr_pipeline *p = slot->pipeline;
+    hr_pipeline *p = pipeline_of(piece);
     p->writing--;
-    p->stages[HR_STAGE_WRITE].bytes += slot->moved;
-    if (slot->moved == slot->size)
-        p->stages[HR_STAGE_WRITE].chunks++;
-    hr__sched_release(slot);
+    p->written_bytes += piece->moved;
+    if (piece->moved == piece->size)
+        hr__sched_count(p, HR_STAGE_WRITE, piece->size, piece->size);
+    hr__slot_drop(piece);
 }
 
 /* ---- files and pipes ---- */
 
-static void submit_write(struct hr__slot *slot);
+static void submit_write(struct hr__slot *piece);
 
 static void write_done(struct hr__io_request *request)
 {
-    struct hr__slot *slot = request->owner;
-    hr_pipeline *p = slot->pipeline;
-    hr__sched_submitted(slot, HR_STAGE_WRITE);
+    struct hr__slot *piece = request->owner;
+    hr_pipeline *p = pipeline_of(piece);
+    hr__sched_submitted(piece, HR_STAGE_WRITE);
     if (request->result > 0)
-        slot->moved += (size_t)request->result;
+        piece->moved += (size_t)request->result;
     if (request->result < 0)
-        fail_system(slot, request->result);
+        fail_system(piece, request->result);
     else if (request->result == 0)
-        fail_write(slot, HR_EIO, 0, "the system took no bytes");
-    const bool counts = !p->failed || slot->chunk < p->error.chunk;
-    if (slot->moved < slot->size && counts)
-        submit_write(slot); /* the rest of a short write */
+        fail_write(piece, HR_EIO, 0, "the system took no bytes");
+    const bool counts = !p->failed || piece->index < p->fail_index;
+    if (piece->moved < piece->size && counts)
+        submit_write(piece); /* the rest of a short write */
     else
-        leave_sink(slot);
+        leave_sink(piece);
 }
 
-static void submit_write(struct hr__slot *slot)
+/* The registered region that the piece's bytes lie in; -1: none. */
+static int region_of(const struct hr__slot *piece)
 {
-    hr_pipeline *p = slot->pipeline;
+    while (piece->holds)
+        piece = piece->holds;
+    const struct hr__region *region = piece->lane->ring ? piece->lane->ring : piece->region;
+    if (!region || piece->data < (const char *)region->memory ||
+        piece->data >= (const char *)region->memory + region->size)
+        return -1; /* a user's memory */
+    return hr__loop_region(pipeline_of(piece)->loop, region);
+}
+
+static void submit_write(struct hr__slot *piece)
+{
+    hr_pipeline *p = pipeline_of(piece);
     const struct hr__file *file = &p->target.file;
     /* The engine's buffer field serves both directions; a write does not change the bytes. */
     const union {
         const char *from;
         void *buffer;
-    } chunk = {.from = slot->data + slot->moved};
+    } bytes = {.from = piece->data + piece->moved};
     const struct hr__io_request request = {
         .op = file->positional ? HR__IO_WRITE : HR__IO_SEND,
         .fd = file->fd,
-        .buffer = chunk.buffer,
-        .size = slot->size - slot->moved,
-        .offset = file->start + slot->stream_offset + slot->moved,
-        .region =
-            slot->input->config.kind == HR_MEMORY ? -1 : hr__loop_region(p->loop, slot->region),
+        .buffer = bytes.buffer,
+        .size = piece->size - piece->moved,
+        .offset = file->start + piece->out_offset + piece->moved,
+        .region = region_of(piece),
         .done = write_done,
     };
-    hr__sched_submit(slot, HR_STAGE_WRITE, request);
+    hr__sched_submit(piece, HR_STAGE_WRITE, request);
 }
 
 /* ---- null, memory and callbacks: on a worker ---- */
 
-static void check_chunk(struct hr__job *job)
+static void check_piece(struct hr__job *job)
 {
-    struct hr__slot *slot = job->owner;
-    hr_pipeline *p = slot->pipeline;
-    hr__reduce_init(&p->crc_spec, slot->reduction);
-    hr__reduce_fold(&p->crc_spec, slot->reduction, slot->data, slot->size, slot->stream_offset);
-    slot->moved = slot->size;
-    slot->job_result = (int64_t)slot->size;
+    struct hr__slot *piece = job->owner;
+    hr_pipeline *p = pipeline_of(piece);
+    hr__reduce_init(&p->crc_spec, piece->crc);
+    hr__reduce_fold(&p->crc_spec, piece->crc, piece->data, piece->size, piece->out_offset);
+    piece->moved = piece->size;
+    piece->job_result = 1;
 }
 
-static void copy_chunk(struct hr__job *job)
+static void copy_piece(struct hr__job *job)
 {
-    struct hr__slot *slot = job->owner;
-    memcpy((char *)slot->pipeline->sink.data + slot->stream_offset, slot->data, slot->size);
-    slot->moved = slot->size;
-    slot->job_result = (int64_t)slot->size;
+    struct hr__slot *piece = job->owner;
+    memcpy((char *)pipeline_of(piece)->sink.data + piece->out_offset, piece->data, piece->size);
+    piece->moved = piece->size;
+    piece->job_result = 1;
 }
 
 static void call_write(struct hr__job *job)
 {
-    struct hr__slot *slot = job->owner;
-    const struct hr_sink *sink = &slot->pipeline->sink;
+    struct hr__slot *piece = job->owner;
+    const struct hr_sink *sink = &pipeline_of(piece)->sink;
     size_t moved = 0;
     int64_t n = 1;
-    while (moved < slot->size && n > 0) {
-        n = sink->write(sink->user, slot->data + moved, slot->size - moved,
-                        slot->stream_offset + moved);
-        if (n > (int64_t)(slot->size - moved))
+    while (moved < piece->size && n > 0) {
+        n = sink->write(sink->user, piece->data + moved, piece->size - moved,
+                        piece->out_offset + moved);
+        if (n > (int64_t)(piece->size - moved))
             break;
         if (n > 0)
             moved += (size_t)n;
     }
-    slot->moved = moved;
-    slot->job_result = n;
+    piece->moved = moved;
+    piece->job_result = n;
 }
 
 static void job_done(struct hr__job *job)
 {
-    struct hr__slot *slot = job->owner;
-    hr_pipeline *p = slot->pipeline;
-    hr__sched_ran(slot, HR_STAGE_WRITE);
-    if (slot->job_result < 0)
-        fail_system(slot, slot->job_result);
-    else if (slot->job_result == 0)
-        fail_write(slot, HR_EIO, 0, "the callback took no bytes");
-    else if (slot->moved < slot->size)
-        fail_write(slot, HR_EINVAL, 0, "the callback returned more bytes than it was given");
+    struct hr__slot *piece = job->owner;
+    hr_pipeline *p = pipeline_of(piece);
+    hr__sched_ran(piece, HR_STAGE_WRITE);
+    if (piece->job_result < 0)
+        fail_system(piece, piece->job_result);
+    else if (piece->job_result == 0)
+        fail_write(piece, HR_EIO, 0, "the callback took no bytes");
+    else if (piece->moved < piece->size)
+        fail_write(piece, HR_EINVAL, 0, "the callback returned more bytes than it was given");
     if (p->sink.kind == HR_NULL)
-        hr__reduce_merge(&p->crc_spec, hr__pipeline_crc(p), slot->reduction);
-    leave_sink(slot);
+        hr__reduce_merge(&p->crc_spec, hr__pipeline_crc(p), piece->crc);
+    leave_sink(piece);
 }
 
-static void start_chunk(struct hr__slot *slot)
+/* ---- the stage ---- */
+
+static void start_piece(struct hr__slot *piece)
 {
-    hr_pipeline *p = slot->pipeline;
-    slot->state = HR__SLOT_WRITING;
-    slot->moved = 0;
-    p->next_write++;
-    p->write_offset += slot->size;
+    hr_pipeline *p = pipeline_of(piece);
     p->writing++;
     switch ((enum hr_end_kind)p->sink.kind) {
     case HR_NULL:
-        hr__sched_run(slot, check_chunk, job_done);
+        hr__sched_run(piece, HR_STAGE_WRITE, check_piece, job_done);
         break;
     case HR_MEMORY:
-        hr__sched_run(slot, copy_chunk, job_done);
+        hr__sched_run(piece, HR_STAGE_WRITE, copy_piece, job_done);
         break;
     case HR_CALLBACK:
-        hr__sched_run(slot, call_write, job_done);
+        hr__sched_run(piece, HR_STAGE_WRITE, call_write, job_done);
         break;
     case HR_FILE:
     case HR_FD:
-        submit_write(slot);
+    case HR_SOCKET:
+        submit_write(piece);
         break;
+    case HR_PULL:
+        break; /* fetched by the user: see pull.c */
     }
 }
 
 static bool one_at_a_time(const hr_pipeline *p)
 {
-    const bool file = p->sink.kind == HR_FILE || p->sink.kind == HR_FD;
+    const bool file = p->sink.kind == HR_FILE || p->sink.kind == HR_FD || p->sink.kind == HR_SOCKET;
     return p->sink.kind == HR_CALLBACK || (file && !p->target.file.positional);
 }
 
-static bool fits(struct hr__slot *slot)
+static bool fits(struct hr__slot *piece)
 {
-    const hr_pipeline *p = slot->pipeline;
-    if (p->sink.kind != HR_MEMORY || slot->size <= p->sink.size - slot->stream_offset)
+    const hr_pipeline *p = pipeline_of(piece);
+    if (p->sink.kind != HR_MEMORY || piece->size <= p->sink.size - piece->out_offset)
         return true;
-    slot->moved = 0;
-    fail_write(slot, HR_ESPACE, 0, "the stream is longer than the memory given for it");
+    fail_write(piece, HR_ESPACE, 0, "the stream is longer than the memory given for it");
     return false;
 }
 
-bool hr__write_stage_start(hr_pipeline *p)
+/* The seek table must list every frame. */
+static bool noted(struct hr__slot *piece)
 {
-    if (p->next_write == p->next_read || (p->writing && one_at_a_time(p)))
-        return false;
-    struct hr__slot *slot = p->order[p->next_write % p->depth];
-    if (slot->state == HR__SLOT_FAILED) {
-        /* An earlier chunk may still fail at the sink; then that error wins. */
-        hr__sched_fail(p, &slot->error);
+#if HR_HAVE_ZSTD
+    hr_pipeline *p = pipeline_of(piece);
+    if (p->encoding && !hr__encode_note(p, piece)) {
+        fail_write(piece, HR_ELIMIT, 0, "more frames than a seek table can list, or no memory");
         return false;
     }
-    if (slot->state != HR__SLOT_READY || !fits(slot))
+#endif
+    (void)piece;
+    return true;
+}
+
+/* Where order is not kept, places are: the chunk's place in the stream is known beforehand, as the
+ * sizes are in a fixed ratio. */
+static uint64_t place_of(const hr_pipeline *p, const struct hr__slot *piece)
+{
+    if (!(p->flags & HR_UNORDERED))
+        return p->write_offset;
+    const struct hr__chain *chain = p->chain;
+    return chain ? piece->stream_offset / hr__chain_unit(chain) * chain->bytes_out_of_unit
+                 : piece->stream_offset;
+}
+
+struct hr__slot *hr__sched_next_piece(hr_pipeline *p)
+{
+    struct hr__lane *out = p->out;
+    const uint64_t end = p->flags & HR_UNORDERED ? out->tail : out->head + 1;
+    for (uint64_t i = out->head; i < end && i < out->tail; i++) {
+        struct hr__slot *piece = hr__lane_at(out, i);
+        if (piece->state != HR__SLOT_READY || (piece->error.code && i > out->head))
+            continue;
+        if (i > out->head)
+            hr__lane_prefer(out, piece);
+        return piece;
+    }
+    return NULL;
+}
+
+bool hr__write_stage(hr_pipeline *p)
+{
+    if (p->sink.kind == HR_PULL || (p->writing && one_at_a_time(p)))
         return false;
-    start_chunk(slot);
+    struct hr__slot *piece = hr__sched_next_piece(p);
+    if (!piece)
+        return false;
+    if (piece->size == 0 && piece->error.code) {
+        /* An earlier piece may still fail at the sink; then that error wins. */
+        hr__sched_fail(p, piece->index, &piece->error);
+        return false;
+    }
+    piece->moved = 0;
+    piece->out_offset = place_of(p, piece);
+    if (!fits(piece) || !noted(piece))
+        return false;
+    hr__lane_pass(p->out);
+    p->write_offset += piece->size;
+    if (piece->size)
+        start_piece(piece);
+    else
+        hr__slot_drop(piece);
     return true;
 }

@@ -19,11 +19,12 @@
 #include "headrace.h"
 
 enum hr__io_op {
-    HR__IO_READ,  /* pread: a positional descriptor, at offset */
-    HR__IO_WRITE, /* pwrite */
-    HR__IO_RECV,  /* read of a descriptor without offsets: pipe, terminal, socket, device */
-    HR__IO_SEND,  /* write to one; a vanished reader is -EPIPE, never a signal */
-    HR__IO_POLL,  /* wait until the descriptor is readable: takes no data, result 0 */
+    HR__IO_READ,     /* pread: a positional descriptor, at offset */
+    HR__IO_WRITE,    /* pwrite */
+    HR__IO_RECV,     /* read of a descriptor without offsets: pipe, terminal, socket, device */
+    HR__IO_SEND,     /* write to one; a vanished reader is -EPIPE, never a signal */
+    HR__IO_POLL,     /* wait until the descriptor is readable: takes no data, result 0 */
+    HR__IO_POLL_OUT, /* wait until it is writable, or a connect has ended */
     HR__IO_FSYNC,
 };
 

@@ -4,11 +4,6 @@
 
 #include "cli.h"
 
-static const char *const names[HR_STAGE_COUNT] = {
-    [HR_STAGE_READ] = "read",
-    [HR_STAGE_WRITE] = "write",
-};
-
 static double seconds(uint64_t ns)
 {
     return (double)ns / 1e9;
@@ -21,11 +16,11 @@ static void print_text(const struct hr_stats *s, const char *io, const char *why
             "of wall");
     for (int i = HR_STAGE_READ; i < HR_STAGE_COUNT; i++) {
         const struct hr_stage_stats *stage = &s->stages[i];
-        fprintf(stderr, "%-6s %10llu %16llu %12.3f %9.0f%%\n", names[i],
-                (unsigned long long)stage->chunks, (unsigned long long)stage->bytes,
+        fprintf(stderr, "%-6s %10llu %16llu %12.3f %9.0f%%\n", hr_stage_name((enum hr_stage)i),
+                (unsigned long long)stage->chunks, (unsigned long long)stage->bytes_out,
                 seconds(stage->service_ns), wall > 0 ? 100 * seconds(stage->service_ns) / wall : 0);
     }
-    const double bytes = (double)s->stages[HR_STAGE_WRITE].bytes;
+    const double bytes = (double)s->stages[HR_STAGE_WRITE].bytes_out;
     fprintf(stderr, "wall %.3f s, %.2f GB/s; %u slots of %llu bytes; io: %s%s%s\n", wall,
             wall > 0 ? bytes / wall / 1e9 : 0, s->depth, (unsigned long long)s->chunk_size, io,
             *why ? ", because " : "", why);
@@ -56,8 +51,8 @@ static void print_json(const struct hr_stats *s, const char *io, const char *why
     for (int i = HR_STAGE_READ; i < HR_STAGE_COUNT; i++) {
         const struct hr_stage_stats *stage = &s->stages[i];
         fprintf(stderr, ", \"%s\": {\"chunks\": %llu, \"bytes\": %llu, \"service_ns\": %llu}",
-                names[i], (unsigned long long)stage->chunks, (unsigned long long)stage->bytes,
-                (unsigned long long)stage->service_ns);
+                hr_stage_name((enum hr_stage)i), (unsigned long long)stage->chunks,
+                (unsigned long long)stage->bytes_out, (unsigned long long)stage->service_ns);
     }
     fputs("}\n", stderr);
 }

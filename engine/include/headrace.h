@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /* headrace: a pipelined streaming transfer engine.
  *
- *     source ─▶ read ─▶ (slots, one chunk each) ─▶ write ─▶ sink
+ *     source ─▶ read ─▶ decode ─▶ H2D ─▶ kernels ─▶ D2H ─▶ encode ─▶ write ─▶ sink
+ *               I/O     CPU pool  device streams           CPU pool  I/O
  *
- * A pipeline moves a stream of bytes from its sources to its sink in chunks. Chunks are read ahead
- * into a bounded set of slots while earlier ones are written, so reading and writing overlap.
+ * A pipeline moves a stream of bytes from its sources to its sink in chunks. All stages work at
+ * once, each on another chunk, in memory that is leased from a bounded store and used again.
  *
  * Three objects, each optional but the last:
- *   context   shared by threads: CPU workers and the memory that slots are leased from
+ *   context   shared by threads: CPU workers, devices, and the memory that chunks are leased from
  *   loop      belongs to one thread: one I/O engine, one eventfd, any number of pipelines
  *   pipeline  one transfer, a state machine on one loop
  *
@@ -58,19 +59,40 @@ typedef enum hr_status {
     HR_OK = 0,
     HR_AGAIN = 1,         /* the context's memory is all leased at present: try later */
     HR_PENDING = 2,       /* the transfer, or the step, has more to do */
+    HR_END = 3,           /* hr_pipeline_next: the last chunk was handed out before */
     HR_EINVAL = -1,       /* an argument or a configuration that cannot be right */
     HR_ENOMEM = -2,       /* memory was short */
     HR_EIO = -3,          /* a system call on a source or sink failed: see native */
-    HR_ETRUNCATED = -4,   /* a source ended before the length that it had, or that was asked for */
+    HR_ETRUNCATED = -4,   /* a source ended before the length that it had, or inside of a frame or
+                             of a kernel's unit */
     HR_EUNSUPPORTED = -5, /* not offered by this system or this build */
     HR_ECANCELED = -6,    /* hr_pipeline_cancel was called */
-    HR_EFORK = -7,   /* used in a child of the process that made it: start children by "spawn" */
-    HR_ETHREAD = -8, /* a loop was stepped by a thread that does not own it */
-    HR_ESPACE = -9   /* a memory sink is smaller than the stream */
+    HR_EFORK = -7,      /* used in a child of the process that made it: start children by "spawn" */
+    HR_ETHREAD = -8,    /* a loop was stepped by a thread that does not own it */
+    HR_ESPACE = -9,     /* a memory sink is smaller than the stream */
+    HR_ECORRUPT = -10,  /* encoded data are damaged, no zstd, or need another dictionary */
+    HR_ELIMIT = -11,    /* data ask for more than a limit allows: the text names the option */
+    HR_EDEVICE = -12,   /* a device, its driver, or a kernel failed */
+    HR_ETIMEDOUT = -13, /* connect_ms or idle_ms went by */
+    HR_ELOANED = -14    /* hr_pipeline_next: every chunk is on loan, release one first */
 } hr_status;
 
 /* The places of a chunk's way, in order. */
-enum hr_stage { HR_STAGE_NONE = 0, HR_STAGE_READ = 1, HR_STAGE_WRITE = 2, HR_STAGE_COUNT = 3 };
+enum hr_stage {
+    HR_STAGE_NONE = 0,
+    HR_STAGE_READ = 1,
+    HR_STAGE_DECODE = 2,
+    HR_STAGE_H2D = 3,
+    HR_STAGE_KERNEL = 4,
+    HR_STAGE_D2H = 5,
+    HR_STAGE_ENCODE = 6,
+    HR_STAGE_WRITE = 7,
+    HR_STAGE_COUNT = 8
+};
+
+/* The word for a stage in tables and messages: "read", "decode", ...
+ * Owns: a constant string. Thread: any. */
+const char *hr_stage_name(enum hr_stage stage);
 
 enum { HR_ERROR_TEXT = 512 };
 
@@ -97,10 +119,17 @@ const char *hr_version(void);
 
 typedef struct hr_context hr_context;
 
+/* One line about a fall-back or a choice that a user may want to know of: which I/O engine and why,
+ * direct I/O refused, memory not registered, "auto" found no GPU. No newline at the end.
+ * Called on any thread, one call at a time for each context; it must not call the library. */
+typedef void (*hr_log_fn)(void *user, const char *line);
+
 struct hr_context_config {
     uint32_t struct_size;
     uint32_t n_threads;  /* CPU workers; 0: one for each CPU the process may use */
-    uint64_t max_memory; /* bytes that all slots together may lease; 0: 1 GiB */
+    uint64_t max_memory; /* bytes that all chunks together may lease; 0: 1 GiB */
+    hr_log_fn log;       /* NULL: no lines */
+    void *log_user;
 };
 
 /* Makes a context. config may be NULL.
@@ -152,8 +181,12 @@ hr_status hr_loop_step(hr_loop *loop, hr_error *error) HR_MUST_CHECK;
  * readable, then step again. HR_PENDING: there is work, do not sleep. Blocks: never. */
 hr_status hr_loop_arm(hr_loop *loop) HR_MUST_CHECK;
 
-/* The descriptor (an eventfd) that becomes readable when an armed loop has work.
- * Owns: the loop; do not read or close it. */
+/* Makes the calling thread the owner of the loop. The former owner does not use it any more, and
+ * what it did is visible to the caller (a join, a lock). Fails: HR_EFORK. */
+hr_status hr_loop_take(hr_loop *loop, hr_error *error) HR_MUST_CHECK;
+
+/* The descriptor that becomes readable when an armed loop has work, or a time limit is reached.
+ * Owns: the loop; poll it, do not read or close it. */
 int hr_loop_fd(const hr_loop *loop);
 
 /* Sleeps until there is something to do, for at most timeout_ms (negative: without limit), and
@@ -163,11 +196,16 @@ hr_status hr_loop_poll(hr_loop *loop, int timeout_ms, hr_error *error) HR_MUST_C
 /* ---- Sources and sinks --------------------------------------------------------------------- */
 
 enum hr_end_kind {
-    HR_NULL = 0,    /* sink only: reads every byte for its CRC-32 and drops it */
-    HR_FILE = 1,    /* path */
-    HR_FD = 2,      /* fd: read or written from its position on; never closed, its flags left */
-    HR_MEMORY = 3,  /* data, size: used in place, must stay until the pipeline ended */
-    HR_CALLBACK = 4 /* read or write, user */
+    HR_NULL = 0,     /* sink only: reads every byte for its CRC-32 and drops it */
+    HR_FILE = 1,     /* path */
+    HR_FD = 2,       /* fd: read or written from its position on; never closed, its flags left */
+    HR_MEMORY = 3,   /* data, size: used in place, must stay until the pipeline ended */
+    HR_CALLBACK = 4, /* read or write, user */
+    HR_SOCKET = 5,   /* path is an address: tcp://HOST:PORT, tcp-listen://HOST:PORT, unix:PATH,
+                        unix-listen:PATH. HOST may be [IPv6], and for listening empty or * (all).
+                        A listener takes one connection and closes. Connecting goes on while the
+                        loop runs: creation does not wait for it, but for the name to be resolved */
+    HR_PULL = 6      /* sink only: chunks are fetched by hr_pipeline_next */
 };
 
 enum hr_end_flag {
@@ -193,10 +231,11 @@ struct hr_source {
     uint64_t size;
     hr_read_fn read;
     void *user;
-    uint64_t
-        offset; /* HR_RANGE: the first byte; on what cannot seek, bytes before it are dropped */
-    uint64_t length; /* HR_RANGE: bytes; UINT64_MAX: to the end; a range beyond the end gives what
-                        is there */
+    /* HR_RANGE: the first byte, counted in decoded bytes; what precedes it is skipped by seeking
+     * where the source has offsets (encoded: where it has a seek table), else read and dropped. */
+    uint64_t offset;
+    uint64_t length; /* HR_RANGE: decoded bytes; UINT64_MAX: to the end; a range beyond the end
+                        gives what is there */
 };
 
 struct hr_sink {
@@ -214,26 +253,163 @@ struct hr_sink {
     void *user;
 };
 
+/* ---- Kernels ------------------------------------------------------------------------------- */
+
+enum hr_kernel_kind {
+    HR_KERNEL_BUILTIN = 0,  /* text: one of the specifications below */
+    HR_KERNEL_FUNCTION = 1, /* function: called on the host device's threads, several at once */
+    HR_KERNEL_LAUNCH = 2,   /* function: called on the loop's thread; enqueues work on call->stream
+                               and returns without waiting for it */
+    HR_KERNEL_SOURCE = 3,   /* text: CUDA C++ or HIP, compiled at run time; entry */
+    HR_KERNEL_IMAGE = 4     /* image, image_size: PTX, cubin or code object; entry */
+};
+
+enum hr_kernel_flag {
+    HR_KERNEL_COUNTED = 1 /* gives at most as many units as it gets, and says how many */
+};
+
+/* What a function is called with. in, out and count are addresses of the device's memory (on the
+ * host: plain memory, of any alignment). A unit never straddles two calls. */
+struct hr_kernel_call {
+    uint32_t struct_size;
+    uint32_t n_in;         /* 1 */
+    const void *const *in; /* n_in inputs, n_units each */
+    void *out;             /* room for n_units units of unit_out bytes; NULL if unit_out is 0 */
+    uint64_t n_units;
+    uint64_t first_unit; /* index of the first unit in the stream that this kernel reads */
+    uint64_t *count;     /* HR_KERNEL_COUNTED: where to store how many units were written */
+    void *stream;        /* CUstream, hipStream_t; on the host an hr_host_stream */
+    uint64_t chunk;      /* index in the stream */
+};
+
+/* Returns 0, or an error number that ends the pipeline with HR_EDEVICE. */
+typedef int32_t (*hr_kernel_fn)(void *user, const struct hr_kernel_call *call);
+
+/* Built-in kernels, by text. TYPE, FROM, TO: u8 i8 u16 i16 i32 i64 f16 bf16 f32 f64; numbers are
+ * little-endian as the machine's; OP: lt le gt ge eq ne.
+ *
+ *   cast:FROM,TO            to an integer: round to nearest even, saturate, NaN gives 0; to a
+ * float: one rounding to nearest even, overflow gives an infinity, NaN the canonical quiet one; to
+ * the same type: a copy scale:TYPE,MUL,ADD      x * MUL + ADD with a rounding after each; integers
+ * in f64, f16 and bf16 in f32, then as cast bswap:2|4|8             reverses the bytes of each
+ * element shuffle:WIDTH,BLOCK     within each block of BLOCK bytes: byte j of all elements of WIDTH
+ * bytes, unshuffle:WIDTH,BLOCK   for j = 0, 1, ...; and the inverse filter:TYPE,OP,VALUE    the
+ * elements that satisfy, in order; compared as real numbers, NaN satisfies only ne
+ *
+ * Reductions pass their input on, so they may stand anywhere in a chain; hr_pipeline_result tells
+ * what they found. Results have the same bits whatever the chunk size, depth and streams:
+ *
+ *   sum:TYPE                integers modulo 2^64 (i64 or u64); floats: the exact sum, rounded to
+ * f64 mean:TYPE               the exact sum divided by the number of elements, rounded to f64
+ *   min:TYPE  max:TYPE      NaN counts only if there is nothing else; -0 is below +0
+ *   histogram[:TYPE,LO,HI,BINS]  counts as numpy.histogram; without parameters: u8, 256 bins
+ *   count:TYPE,OP,VALUE     how many satisfy
+ *   crc32                   of the bytes, as zlib's
+ *
+ * An unfinished element at the end of the stream is HR_ETRUNCATED. */
+struct hr_kernel {
+    uint32_t struct_size;
+    uint32_t kind;     /* enum hr_kernel_kind */
+    uint32_t flags;    /* enum hr_kernel_flag */
+    uint32_t unit_in;  /* bytes of a unit; 0: 1. Built-in kernels know theirs */
+    uint32_t unit_out; /* bytes written for each unit; 0: none, the input passes on unchanged */
+    uint32_t args_size;
+    const char *text;  /* copied, as all that is pointed to but user */
+    const char *entry; /* name of the __global__ function */
+    const void *image;
+    uint64_t image_size;
+    const void *args; /* for compiled kernels: the last parameter points to a copy on the device */
+    hr_kernel_fn function;
+    void *user;
+};
+
+/* A stream of the host device, in which a launch function enqueues host functions. */
+typedef struct hr_host_stream hr_host_stream;
+
+/* Enqueues function(argument), to be called on a thread of the host device after what was enqueued
+ * on the stream before. Returns 0, or an error number that a launch function passes on.
+ * Thread: the one that the stream was given to, during the launch function. */
+int32_t hr_host_stream_call(hr_host_stream *stream, int32_t (*function)(void *argument),
+                            void *argument);
+
+/* ---- Devices ------------------------------------------------------------------------------- */
+
+enum { HR_DEVICE_NAME = 32, HR_DEVICE_TITLE = 128 };
+
+struct hr_device {
+    uint32_t struct_size;
+    uint32_t present;              /* 0: why tells the reason */
+    char name[HR_DEVICE_NAME];     /* "cuda:0": what hr_pipeline_config.device takes */
+    char title[HR_DEVICE_TITLE];   /* as its maker calls it */
+    char version[HR_DEVICE_TITLE]; /* of driver and runtime */
+    uint64_t memory_bytes;
+    char why[HR_ERROR_TEXT]; /* library not found, no device, devices hidden, ... */
+};
+
+/* Lists the devices of this machine; each backend without one stands in the list with its reason.
+ * *n: in, how many fit into devices (devices[0].struct_size is set, and the stride); out, how many
+ * there are. Starts no driver context. Thread: any. Fails: HR_EINVAL. */
+hr_status hr_devices(struct hr_device *devices, size_t *n, hr_error *error) HR_MUST_CHECK;
+
 /* ---- Pipeline ------------------------------------------------------------------------------ */
 
 typedef struct hr_pipeline hr_pipeline;
+
+enum hr_codec { HR_CODEC_NONE = 0, HR_CODEC_ZSTD = 1, HR_CODEC_AUTO = 2 /* by the first bytes */ };
+
+enum hr_direct {
+    HR_DIRECT_AUTO = 0, /* O_DIRECT for what the page cache does not hold */
+    HR_DIRECT_OFF = 1,
+    HR_DIRECT_ON = 2 /* wherever the system takes it */
+};
+
+enum hr_pipeline_flag {
+    HR_UNORDERED = 1, /* chunks are delivered as they get done: a file, memory or null sink still
+                         has each at its place; pipes, sockets, callbacks and the pull form get them
+                         in any order. Not with encode, nor with counted kernels */
+    HR_STRICT = 2     /* what would be a silent fall-back fails: direct I/O refused where asked for,
+                         "auto" without a GPU, a seek table that does not fit */
+};
 
 struct hr_pipeline_config {
     uint32_t struct_size;
     uint32_t n_sources;
     const struct hr_source *sources; /* one stream, in this order; stride: sources[0].struct_size */
     struct hr_sink sink;
-    uint64_t chunk_size; /* bytes; 0: 4 MiB, or less if the stream is known to be shorter */
-    uint32_t depth;      /* chunks on their way at once, at least 1; 0: 8 */
-    uint32_t reserved;
+    uint64_t chunk_size; /* decoded bytes; 0: 4 MiB, or less if the stream is known to be shorter */
+    uint32_t depth;      /* chunks on their way at once, at least 1; 0: 8, or what workers need */
+    uint32_t flags;      /* enum hr_pipeline_flag */
+
+    const struct hr_kernel *kernels; /* a chain, in this order; stride: kernels[0].struct_size */
+    uint32_t n_kernels;
+    uint32_t n_streams; /* kernels that run at once; 0: what suits the device */
+    const char *device; /* "auto", "host", "cuda:N", "hip:N"; NULL: auto if there are kernels, else
+                           bytes visit no device */
+
+    uint32_t decode;     /* enum hr_codec, for all sources */
+    uint32_t window_log; /* frames that need a longer window are refused; 0: 27, that is 128 MiB */
+    const void *dict;    /* zstd dictionary for both directions; copied */
+    uint64_t dict_size;
+    uint32_t encode;      /* HR_CODEC_NONE or HR_CODEC_ZSTD */
+    int32_t encode_level; /* as zstd counts; 0: 3 */
+    uint64_t frame_size;  /* decoded bytes of a frame written; 0: 1 MiB */
+
+    uint32_t direct;      /* enum hr_direct, for files on both ends */
+    uint32_t connect_ms;  /* limit for HR_SOCKET to connect or be connected; 0: none */
+    uint32_t idle_ms;     /* limit for a socket or pipe to move no byte; 0: none */
+    uint32_t max_wait_ms; /* with min_fill: how long a chunk waits for it; 0: without limit */
+    uint64_t
+        min_fill; /* bytes: a chunk of a socket or pipe with fewer does not leave early; 0: 1 */
+    const char *trace_path; /* a timeline in Trace Event JSON is written there at the end */
 };
 
 /* Opens the ends and leases memory for one chunk (more is leased as used, up to depth).
  * loop NULL: a private loop and context.
- * Blocks: only to open a FIFO whose other end is not open yet.
- * Owns: the caller frees it. The config is copied; memory and callbacks must stay.
- * Returns HR_AGAIN if the context's memory is all leased.
- * Fails: HR_EINVAL (also when the sink is one of the sources), HR_ENOMEM, HR_EIO. */
+ * Blocks: to open a FIFO whose other end is not open yet, to resolve the name of a host, to read
+ * the first and last bytes of a file that is to be decoded. Owns: the caller frees it. The config
+ * is copied; memory and callbacks must stay. Returns HR_AGAIN if the context's memory is all
+ * leased. Fails: HR_EINVAL (also when the sink is one of the sources), HR_ENOMEM, HR_EIO,
+ * HR_EUNSUPPORTED (a device that is not there, a codec that this build lacks), HR_EDEVICE. */
 hr_status hr_pipeline_create(hr_loop *loop, const struct hr_pipeline_config *config,
                              hr_pipeline **out, hr_error *error) HR_MUST_CHECK;
 
@@ -254,24 +430,110 @@ void hr_pipeline_cancel(hr_pipeline *pipeline);
  * does not own the loop, or in a forked child, it leaves a running pipeline as it is. */
 void hr_pipeline_free(hr_pipeline *pipeline);
 
+/* ---- Pull form ----------------------------------------------------------------------------- */
+
+enum hr_chunk_flag {
+    HR_CHUNK_FIRST = 1,
+    HR_CHUNK_LAST = 2,    /* if that is known by then: of a pipe the end may come as HR_END alone */
+    HR_CHUNK_VERIFIED = 4 /* decoded from frames whose checksums were checked */
+};
+
+/* A chunk on loan. */
+struct hr_chunk {
+    uint32_t struct_size;
+    uint32_t flags; /* enum hr_chunk_flag */
+    const void *data;
+    uint64_t size;          /* bytes */
+    uint64_t index;         /* in the stream */
+    uint64_t stream_offset; /* of its first byte in the stream that enters the kernels */
+    uint64_t source_offset; /* decoded byte of its source where its first byte was */
+    uint64_t n_units;       /* of the last kernel's output; bytes without kernels */
+    uint32_t source;        /* index */
+    uint32_t reserved;
+    void *ready; /* device memory: the event after which data are there; NULL: they are */
+    void *loan;  /* the library's own */
+};
+
+/* Lends the next chunk of a pipeline whose sink is HR_PULL. chunk->struct_size is set by the
+ * caller. Owns: the library; valid until hr_chunk_release. Thread: the loop's. Blocks: until a
+ * chunk is there, for at most timeout_ms (negative: without limit; 0: never). Returns HR_END after
+ * the last one, HR_PENDING when the time went by. Fails: like hr_pipeline_state; HR_ELOANED if all
+ * that could hold a chunk is on loan. */
+hr_status hr_pipeline_next(hr_pipeline *pipeline, int timeout_ms, struct hr_chunk *chunk,
+                           hr_error *error) HR_MUST_CHECK;
+
+/* Gives a chunk back; its memory is used again after what is queued on stream (a stream of the
+ * chunk's device; NULL: nothing is). Also after the pipeline ended, but before it is freed.
+ * Thread: any. Blocks: never. */
+void hr_chunk_release(struct hr_chunk *chunk, void *stream);
+
+/* ---- Results of reductions ----------------------------------------------------------------- */
+
+enum hr_type {
+    HR_TYPE_I64 = 1,
+    HR_TYPE_U64 = 2,
+    HR_TYPE_F64 = 3,
+    HR_TYPE_U8 = 4,
+    HR_TYPE_I8 = 5,
+    HR_TYPE_U16 = 6,
+    HR_TYPE_I16 = 7,
+    HR_TYPE_I32 = 8,
+    HR_TYPE_F16 = 9,
+    HR_TYPE_BF16 = 10,
+    HR_TYPE_F32 = 11,
+    HR_TYPE_U32 = 12
+};
+
+struct hr_result {
+    uint32_t struct_size;
+    uint32_t type;     /* enum hr_type, of each value */
+    uint64_t n_values; /* BINS for a histogram; 0 for min and max of nothing; else 1 */
+    uint64_t n_units;  /* elements that were looked at */
+    const void *data;  /* n_values values. Owns: the pipeline */
+};
+
+/* What a reduction found: kernel is its index in the chain. result->struct_size is set by the
+ * caller. Thread: the loop's. Returns HR_PENDING before the pipeline is done.
+ * Fails: HR_EINVAL if the kernel is no reduction; like hr_pipeline_state if the pipeline failed. */
+hr_status hr_pipeline_result(hr_pipeline *pipeline, uint32_t kernel, struct hr_result *result,
+                             hr_error *error) HR_MUST_CHECK;
+
 /* ---- Statistics ---------------------------------------------------------------------------- */
 
+/* Service time is work really done: CPU time of workers, device time on a stream, for I/O the time
+ * in which bytes were under way. Time in a queue and a receive on a silent socket do not count. */
 struct hr_stage_stats {
-    uint64_t chunks; /* finished */
-    uint64_t bytes;  /* moved */
-    uint64_t
-        service_ns; /* time in which the stage had work under way, waiting for peers left out */
+    uint64_t chunks; /* finished: chunks; blocks, of encoded input; frames, when encoding */
+    uint64_t bytes_in;
+    uint64_t bytes_out;
+    uint64_t service_ns;
+    uint64_t starved_ns; /* idle, and nothing was there to work on */
+    uint64_t blocked_ns; /* idle, because what it made could not go on */
+    uint32_t capacity;   /* operations it can work on at once: workers, streams; 1 for I/O */
+    uint32_t resource;   /* stages with the same number share their capacity: CPU workers */
 };
 
 struct hr_stats {
     uint32_t struct_size;
-    uint32_t depth;                               /* slots that were leased */
+    uint32_t depth;                               /* chunks that may be on their way at once */
     uint64_t wall_ns;                             /* since the first step; stops at the end */
     uint64_t chunk_size;                          /* bytes */
-    uint64_t leased_bytes;                        /* of slots */
+    uint64_t leased_bytes;                        /* of memory, at most so far */
     struct hr_stage_stats stages[HR_STAGE_COUNT]; /* by enum hr_stage */
-    uint32_t crc32; /* of the stream, as zlib's, once it is done; HR_NULL sinks only */
+    double overlap; /* highest utilisation of a resource, service / (capacity x wall): 1.00 means
+                       that the slowest never waited */
+    double gain;    /* sum over resources of service / capacity, divided by wall: how much longer
+                       one after the other would take */
+    uint32_t bottleneck; /* enum hr_stage */
+    uint32_t crc32;      /* of the stream, as zlib's, once it is done; HR_NULL sinks only */
+    uint32_t n_streams;
     uint32_t reserved;
+    uint64_t n_frames_in;        /* zstd frames decoded, whole or in part */
+    uint64_t dropped_bytes;      /* decoded, or read, only to get to the range */
+    uint64_t direct_bytes;       /* read and written past the page cache */
+    uint64_t total_bytes_in;     /* that the sources hold, for a progress bar; 0: not known */
+    uint64_t allocations;        /* of memory for chunks, from the system */
+    char device[HR_DEVICE_NAME]; /* "" if bytes visit none */
 };
 
 /* Fills stats, whose struct_size the caller has set. Thread: the loop's, also while it runs.

@@ -201,7 +201,7 @@ Test(transfer, ranges_give_what_is_there)
             cr_assert_eq(hr_pipeline_create(loops[l], &config, &pipeline, NULL), HR_OK);
             cr_assert_eq(hr_pipeline_run(pipeline, NULL), HR_OK);
             cr_assert_eq(hr_pipeline_stats(pipeline, &stats), HR_OK);
-            cr_assert_eq(stats.stages[HR_STAGE_WRITE].bytes, cases[i].want);
+            cr_assert_eq(stats.stages[HR_STAGE_WRITE].bytes_out, cases[i].want);
             if (cases[i].want)
                 cr_assert(memcmp(got, bytes + cases[i].offset, cases[i].want) == 0);
             hr_pipeline_free(pipeline);
@@ -414,7 +414,7 @@ Test(transfer, a_little_into_an_open_pipe_comes_out_before_the_end)
         struct hr_stats stats = {.struct_size = sizeof stats};
         cr_assert_eq(hr_pipeline_create(loops[l], &config, &pipeline, NULL), HR_OK);
         cr_assert_eq(write(in[1], (char[100]){1}, 100), 100);
-        while (stats.stages[HR_STAGE_WRITE].bytes < 100) {
+        while (stats.stages[HR_STAGE_WRITE].bytes_out < 100) {
             cr_assert_eq(hr_loop_poll(loops[l], 1000, NULL), HR_PENDING);
             cr_assert_eq(hr_pipeline_stats(pipeline, &stats), HR_OK);
         }

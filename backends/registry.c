@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Which backends there are, and which device a name means. */
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "absent.h"
+#include "backend.h"
+#include "host_device.h"
+#include "status.h"
+
+const struct hr__backend *const hr__backends[] = {
+    &hr__cuda_absent,
+    &hr__hip_absent,
+    &hr__host_backend,
+    NULL,
+};
+
+static bool is_gpu(const struct hr__backend *backend)
+{
+    return backend != &hr__host_backend;
+}
+
+/* NULL: no backend has this name of n characters. */
+static const struct hr__backend *find(const char *name, size_t n)
+{
+    for (size_t i = 0; hr__backends[i]; i++) {
+        const char *known = hr__backends[i]->name;
+        if (strlen(known) == n && memcmp(known, name, n) == 0)
+            return hr__backends[i];
+    }
+    return NULL;
+}
+
+/* What follows a GPU backend's name: nothing, which means 0, or a colon and a number. */
+static bool read_index(const char *text, unsigned *out)
+{
+    enum { MAX_DIGITS = 6 };
+    *out = 0;
+    if (*text == '\0')
+        return true;
+    const char *digits = text + 1;
+    const size_t n = strlen(digits);
+    if (n == 0 || n > MAX_DIGITS || strspn(digits, "0123456789") != n)
+        return false;
+    *out = (unsigned)strtoul(digits, NULL, 10);
+    return true;
+}
+
+static hr_status refuse(const char *name, hr_error *error)
+{
+    return hr__fail(error, HR_EINVAL, (struct hr__where){0},
+                    "device \"%s\" is not known: it can be auto, host, cuda, hip, or with a number "
+                    "from 0, as in cuda:0 and hip:1",
+                    name);
+}
+
+static hr_status open_named(const char *name, struct hr__device **out, hr_error *error)
+{
+    char why[HR_ERROR_TEXT / 2] = "";
+    unsigned index = 0;
+    const size_t n = strcspn(name, ":");
+    const struct hr__backend *backend = find(name, n);
+    if (!backend || !read_index(name + n, &index) || (name[n] != '\0' && !is_gpu(backend)))
+        return refuse(name, error);
+    const unsigned n_devices = backend->count(why, sizeof why);
+    if (n_devices == 0)
+        return hr__fail(error, HR_EUNSUPPORTED, (struct hr__where){0},
+                        "device \"%s\" is not there: %s; \"host\" always is", name, why);
+    if (index >= n_devices)
+        return hr__fail(error, HR_EUNSUPPORTED, (struct hr__where){0},
+                        "device \"%s\" is not there: the last one is %s:%u", name, backend->name,
+                        n_devices - 1);
+    return backend->open(index, out, error);
+}
+
+/* Appends "NAME: reason" to what why already says. */
+static void add_reason(char *why, size_t why_size, const char *name, const char *reason)
+{
+    const size_t n = strlen(why);
+    if (n + 1 < why_size)
+        snprintf(why + n, why_size - n, "%s%s: %s", n > 0 ? "; " : "", name, reason);
+}
+
+/* A GPU that is there but cannot be opened is a reason, too. */
+static bool open_gpu(struct hr__device **out, char *why, size_t why_size)
+{
+    for (size_t i = 0; is_gpu(hr__backends[i]); i++) {
+        char reason[HR_ERROR_TEXT / 2] = "";
+        hr_error failure;
+        const unsigned n_devices = hr__backends[i]->count(reason, sizeof reason);
+        if (n_devices > 0 && hr__backends[i]->open(0, out, &failure) == HR_OK)
+            return true;
+        add_reason(why, why_size, hr__backends[i]->name, n_devices > 0 ? failure.text : reason);
+    }
+    return false;
+}
+
+hr_status hr__device_open(const char *name, struct hr__device **out, char *why, size_t why_size,
+                          hr_error *error)
+{
+    assert(why_size > 0);
+    why[0] = '\0';
+    if (strcmp(name, "auto") != 0)
+        return open_named(name, out, error);
+    if (open_gpu(out, why, why_size)) {
+        why[0] = '\0';
+        return HR_OK;
+    }
+    return hr__host_backend.open(0, out, error);
+}

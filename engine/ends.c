@@ -1,0 +1,327 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ends.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "sched.h"
+#include "status.h"
+
+static const struct hr__where nowhere;
+
+static hr_status bad(hr_error *error, const char *what)
+{
+    return hr__fail(error, HR_EINVAL, nowhere, "pipeline: %s", what);
+}
+
+static hr_status no_memory(hr_error *error)
+{
+    return hr__fail(error, HR_ENOMEM, nowhere, "pipeline: out of memory");
+}
+
+/* ---- sources ---- */
+
+static hr_status open_source_file(struct hr__input *in, hr_error *error)
+{
+    if (in->config.kind == HR_FD)
+        return hr__file_from_fd(in->config.fd, HR_STAGE_READ, &in->file, error);
+    if (!in->config.path)
+        return bad(error, "a source of kind HR_FILE or HR_SOCKET has no path");
+    in->path = strdup(in->config.path);
+    if (!in->path)
+        return no_memory(error);
+    if (in->config.kind == HR_FILE)
+        return hr__file_open(in->path, &in->file, error);
+    const hr_status status = hr__stream_open(in->path, HR_STAGE_READ, &in->opening.opener, error);
+    in->opening.pending = status == HR_OK;
+    return status;
+}
+
+/* Where the source begins and ends: the range cut to what is there. Of a source that is, or may be,
+ * encoded, all is read and the range is counted behind the decoder. */
+static void set_range(struct hr__input *in, uint64_t size)
+{
+    const bool range = in->config.flags & HR_RANGE;
+    const uint64_t offset = range ? in->config.offset : 0;
+    const uint64_t length = range ? in->config.length : UINT64_MAX;
+    in->decoded_left = UINT64_MAX;
+    if (in->codec != HR_CODEC_NONE) {
+        in->decoded_skip = offset;
+        in->decoded_left = length;
+        in->end = in->in_order ? UINT64_MAX : size;
+        return;
+    }
+    if (in->in_order) { /* where it ends is not known: counted from the range's start */
+        in->origin = offset;
+        in->skip = in->config.kind == HR_CALLBACK ? 0 : offset;
+        in->end = length;
+        in->decoded_position = offset;
+        return;
+    }
+    in->position = offset < size ? offset : size;
+    in->end = length < size - in->position ? in->position + length : size;
+    in->decoded_position = in->position;
+}
+
+static hr_status check_source(const struct hr__input *in, hr_error *error)
+{
+    const struct hr_source *source = &in->config;
+    if (source->flags & ~(uint32_t)HR_RANGE)
+        return bad(error, "a source has flags other than HR_RANGE");
+    if (source->kind == HR_MEMORY && source->size && !source->data)
+        return bad(error, "a source of kind HR_MEMORY has no data");
+    if (source->kind == HR_CALLBACK && !source->read)
+        return bad(error, "a source of kind HR_CALLBACK has no read function");
+    if (source->kind == HR_NULL || source->kind > HR_SOCKET)
+        return bad(error, "a source's kind is none that can be read");
+    return HR_OK;
+}
+
+static hr_status open_input(struct hr__input *in, const void *user_source, hr_error *error)
+{
+    if (!hr__copy_struct(&in->config, sizeof in->config, user_source))
+        return bad(error, "a source's struct_size is not set, or it has fields that are not known");
+    hr_status status = check_source(in, error);
+    if (status < 0)
+        return status;
+    uint64_t size = in->config.size;
+    if (in->config.kind == HR_MEMORY) {
+        in->in_order = false;
+    } else if (in->config.kind == HR_CALLBACK) {
+        in->in_order = true;
+    } else {
+        status = open_source_file(in, error);
+        size = in->file.size;
+        in->in_order = !in->file.positional;
+    }
+    if (status < 0)
+        return status;
+    in->codec = in->pipeline->decoding;
+    set_range(in, size);
+#if HR_HAVE_ZSTD
+    if (in->codec != HR_CODEC_NONE && !in->in_order)
+        status = hr__probe_input(in, size, error);
+    if (status == HR_OK && in->codec == HR_CODEC_NONE && !in->in_order)
+        set_range(in, size);
+#endif
+    in->total = in->end == UINT64_MAX ? UINT64_MAX : in->end - in->position;
+    return status;
+}
+
+hr_status hr__ends_open_inputs(hr_pipeline *p, const struct hr_pipeline_config *config,
+                               hr_error *error)
+{
+    if (!config->n_sources || !config->sources)
+        return bad(error, "there is no source");
+    p->inputs = calloc(config->n_sources, sizeof *p->inputs);
+    if (!p->inputs)
+        return no_memory(error);
+    const size_t stride = config->sources[0].struct_size;
+    const char *at = (const char *)config->sources;
+    for (uint32_t i = 0; i < config->n_sources; i++, at += stride) {
+        struct hr__input *in = &p->inputs[i];
+        in->pipeline = in->opening.pipeline = p;
+        in->file.fd = -1;
+        p->n_inputs = i + 1;
+        const hr_status status = open_input(in, at, error);
+        if (status < 0)
+            return status;
+    }
+    return HR_OK;
+}
+
+uint64_t hr__ends_longest(const hr_pipeline *p)
+{
+    uint64_t longest = 1;
+    for (unsigned i = 0; i < p->n_inputs; i++) {
+        const struct hr__input *in = &p->inputs[i];
+        const uint64_t left = in->codec ? UINT64_MAX : in->end - in->position;
+        if (left > longest)
+            longest = left;
+    }
+    return longest;
+}
+
+/* ---- the sink ---- */
+
+static hr_status open_sink_path(hr_pipeline *p, bool sync, hr_error *error)
+{
+    const struct hr_sink *sink = &p->sink;
+    if (!sink->path)
+        return bad(error, "the sink is of kind HR_FILE or HR_SOCKET and has no path");
+    p->sink_path = strdup(sink->path);
+    if (!p->sink_path)
+        return no_memory(error);
+    if (sink->kind == HR_FILE)
+        return hr__target_open(sink->path, sync, &p->target, error);
+    p->sink_opening.pipeline = p;
+    p->sink_is_peer = hr__stream_is_peer(sink->path) && p->inputs[0].config.kind == HR_SOCKET;
+    if (p->sink_is_peer)
+        return HR_OK;
+    const hr_status status =
+        hr__stream_open(p->sink_path, HR_STAGE_WRITE, &p->sink_opening.opener, error);
+    p->sink_opening.pending = status == HR_OK;
+    return status;
+}
+
+static hr_status refuse_same_file(const hr_pipeline *p, hr_error *error)
+{
+    for (unsigned i = 0; i < p->n_inputs; i++)
+        if (hr__file_same(&p->inputs[i].file, &p->target.file))
+            return hr__fail(error, HR_EINVAL, (struct hr__where){.stage = HR_STAGE_WRITE},
+                            "pipeline: source %u and the sink are the same file (%s); write to "
+                            "another name",
+                            i, p->inputs[i].path ? p->inputs[i].path : "a descriptor");
+    return HR_OK;
+}
+
+hr_status hr__ends_open_sink(hr_pipeline *p, hr_error *error)
+{
+    const struct hr_sink *sink = &p->sink;
+    const bool sync = sink->flags & HR_FSYNC;
+    hr_status status = HR_OK;
+    if (sink->flags & ~(uint32_t)HR_FSYNC)
+        return bad(error, "the sink has flags other than HR_FSYNC");
+    switch (sink->kind) {
+    case HR_NULL:
+    case HR_PULL:
+        return HR_OK;
+    case HR_FILE:
+    case HR_SOCKET:
+        status = open_sink_path(p, sync, error);
+        break;
+    case HR_FD:
+        p->target.fsync = sync;
+        status = hr__file_from_fd(sink->fd, HR_STAGE_WRITE, &p->target.file, error);
+        break;
+    case HR_MEMORY:
+        return sink->data || !sink->size ? HR_OK : bad(error, "the memory sink has no data");
+    case HR_CALLBACK:
+        return sink->write ? HR_OK : bad(error, "the callback sink has no write function");
+    default:
+        return bad(error, "the sink's kind is none that can be written");
+    }
+    return status == HR_OK ? refuse_same_file(p, error) : status;
+}
+
+/* ---- connecting ---- */
+
+static void poll_done(struct hr__io_request *request)
+{
+    struct hr__opening *opening = request->owner;
+    opening->waiting = false;
+    opening->pipeline->in_flight--;
+    opening->pipeline->n_polling--;
+    opening->pipeline->marked = true;
+}
+
+static void wait_for(struct hr__opening *opening, enum hr__io_op op)
+{
+    hr_pipeline *p = opening->pipeline;
+    struct hr__io *io = p->loop->io;
+    opening->poll = (struct hr__io_request){
+        .op = op, .fd = opening->opener.fd, .region = -1, .done = poll_done, .owner = opening};
+    opening->waiting = true;
+    p->in_flight++;
+    p->n_polling++;
+    io->ops->submit(io, &opening->poll);
+}
+
+static void take_connection(struct hr__opening *opening, struct hr__file *file)
+{
+    *file = (struct hr__file){
+        .fd = hr__stream_take(&opening->opener), .owned = true, .size = UINT64_MAX};
+    hr__stream_close(&opening->opener);
+    opening->pending = false;
+    opening->pipeline->last_io_ns = 0;
+}
+
+/* True when the end is open. */
+static bool advance(struct hr__opening *opening, struct hr__file *file)
+{
+    if (!opening->pending)
+        return true;
+    if (opening->waiting)
+        return false;
+    hr_error error;
+    switch (hr__stream_advance(&opening->opener, &error)) {
+    case HR__STREAM_READY:
+        take_connection(opening, file);
+        return true;
+    case HR__STREAM_WAIT_IN:
+        wait_for(opening, HR__IO_POLL);
+        break;
+    case HR__STREAM_WAIT_OUT:
+        wait_for(opening, HR__IO_POLL_OUT);
+        break;
+    case HR__STREAM_FAILED:
+        hr__sched_fail(opening->pipeline, 0, &error);
+        break;
+    }
+    return false;
+}
+
+static bool share_peer(hr_pipeline *p)
+{
+    hr_error error;
+    int fd;
+    if (hr__stream_share(p->inputs[0].file.fd, &fd, &error) < 0) {
+        hr__sched_fail(p, 0, &error);
+        return false;
+    }
+    p->target.file = (struct hr__file){.fd = fd, .owned = true, .size = UINT64_MAX};
+    p->sink_is_peer = false;
+    return true;
+}
+
+bool hr__ends_connect(hr_pipeline *p)
+{
+    bool all = advance(&p->sink_opening, &p->target.file);
+    for (unsigned i = 0; i < p->n_inputs; i++)
+        all &= advance(&p->inputs[i].opening, &p->inputs[i].file);
+    return all && !p->failed && (!p->sink_is_peer || share_peer(p));
+}
+
+void hr__ends_cancel(hr_pipeline *p)
+{
+    struct hr__io *io = p->loop->io;
+    if (p->sink_opening.waiting)
+        io->ops->cancel(io, &p->sink_opening.poll);
+    for (unsigned i = 0; i < p->n_inputs; i++)
+        if (p->inputs[i].opening.waiting)
+            io->ops->cancel(io, &p->inputs[i].opening.poll);
+}
+
+/* ---- the end ---- */
+
+static void close_opening(struct hr__opening *opening)
+{
+    if (opening->pending)
+        hr__stream_close(&opening->opener);
+    opening->pending = false;
+}
+
+/* A connection that both ends share is hung up by the source first: see stream_io.h. */
+void hr__ends_close(hr_pipeline *p, bool whole)
+{
+    const bool socket_sink = p->sink.kind == HR_SOCKET;
+    if (socket_sink && whole && p->target.file.fd >= 0)
+        hr__stream_finish(p->target.file.fd);
+    for (unsigned i = 0; i < p->n_inputs; i++) {
+        struct hr__input *in = &p->inputs[i];
+        close_opening(&in->opening);
+        if (in->config.kind == HR_SOCKET && in->file.fd >= 0)
+            hr__stream_hang_up(in->file.fd, whole);
+        else
+            hr__file_close(&in->file, in->position);
+        in->file.fd = -1;
+    }
+    close_opening(&p->sink_opening);
+    if (socket_sink && p->target.file.fd >= 0) {
+        hr__stream_hang_up(p->target.file.fd, whole);
+        p->target.file.fd = -1;
+    }
+}

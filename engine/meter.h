@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What a stage did over time, for hr_stage_stats. Times are nanoseconds of one monotonic clock that
+ * the caller hands in; a time before the last one counts as the last one. Loop's thread only. */
+#ifndef HR_METER_H
+#define HR_METER_H
+
+#include <stdbool.h>
+
+#include "headrace.h"
+
+/* Why a stage does nothing. */
+enum hr__idle {
+    HR__IDLE_STARVED, /* nothing is there to work on */
+    HR__IDLE_BLOCKED  /* what it made cannot go on */
+};
+
+/* Made with the first three fields set and zero in all others. The time of the first call is where
+ * its count begins. */
+struct hr__meter {
+    /* constant */
+    uint32_t capacity; /* as in hr_stage_stats */
+    uint32_t resource;
+    bool is_io; /* service is the time with any operation under way; else what serve() adds up */
+
+    /* owner: meter.c */
+    bool started;
+    enum hr__idle idle;
+    uint32_t n_running; /* operations under way */
+    uint64_t since_ns;  /* time is accounted for up to here */
+    uint64_t busy_ns;   /* n_running > 0 */
+    uint64_t starved_ns;
+    uint64_t blocked_ns;
+    uint64_t served_ns;
+    uint64_t chunks;
+    uint64_t bytes_in;
+    uint64_t bytes_out;
+};
+
+/* Around each operation; several may be under way. */
+void hr__meter_begin(struct hr__meter *meter, uint64_t now_ns);
+void hr__meter_end(struct hr__meter *meter, uint64_t now_ns);
+
+/* Tells how time counts, from now on, while no operation is under way: as starved until told. */
+void hr__meter_idle(struct hr__meter *meter, uint64_t now_ns, enum hr__idle idle);
+
+/* Adds to the service time of a stage that is not I/O: CPU time of a worker, time on a device. */
+void hr__meter_serve(struct hr__meter *meter, uint64_t service_ns);
+void hr__meter_bytes(struct hr__meter *meter, uint64_t bytes_in, uint64_t bytes_out);
+/* Counts a chunk that is finished. */
+void hr__meter_chunk(struct hr__meter *meter);
+
+/* What it counted up to now; it counts on. */
+void hr__meter_read(const struct hr__meter *meter, uint64_t now_ns, struct hr_stage_stats *out);
+
+/* The three figures of hr_stats. A resource is all stages with one number; it is used by the sum of
+ * their service / (capacity * wall).
+ *   overlap     the use of the most used resource
+ *   gain        sum over resources of service / capacity, divided by wall
+ *   bottleneck  the stage that takes most of the most used resource; HR_STAGE_NONE: nothing ran */
+void hr__meters_summary(const struct hr_stage_stats stages[HR_STAGE_COUNT], uint64_t wall_ns,
+                        double *overlap, double *gain, uint32_t *bottleneck);
+
+#endif

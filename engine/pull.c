@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The pull form: finished chunks are lent to the user, and come back from any thread through the
+ * loop's inbox. A chunk on loan keeps its slot, so too many loans stop the pipeline: next says so
+ * instead of waiting for what cannot come. */
+#include <string.h>
+#include <unistd.h>
+
+#include "clock.h"
+#include "pipeline.h"
+#include "sched.h"
+#include "status.h"
+#include "wake.h"
+
+static void came_back(struct hr__job *job)
+{
+    struct hr__slot *slot = job->owner;
+    hr_pipeline *p = slot->lane->pipeline;
+    p->n_loaned--;
+    p->marked = true;
+    hr__slot_drop(slot);
+}
+
+static uint32_t flags_of(const hr_pipeline *p, const struct hr__slot *slot)
+{
+    return (slot->number == 0 ? HR_CHUNK_FIRST : 0u) |
+           (hr__sched_chunks_ended(p) ||
+                    (p->encoding && p->encode.ended && hr__lane_is_empty(p->out))
+                ? HR_CHUNK_LAST
+                : 0u) |
+           (slot->verified ? HR_CHUNK_VERIFIED : 0u);
+}
+
+static void lend(hr_pipeline *p, struct hr__slot *slot, struct hr_chunk *chunk)
+{
+    const size_t unit = p->encoding || !p->chain ? 1 : p->chain->unit_out;
+    hr__lane_pass(p->out);
+    p->n_loaned++;
+    p->write_offset += slot->size;
+    p->written_bytes += slot->size;
+    hr__sched_count(p, HR_STAGE_WRITE, slot->size, slot->size);
+    slot->job = (struct hr__job){.done = came_back, .owner = slot, .inbox = &p->loop->inbox};
+    const struct hr_chunk all = {
+        .struct_size = chunk->struct_size < sizeof all ? chunk->struct_size : sizeof all,
+        .flags = flags_of(p, slot),
+        .data = slot->data,
+        .size = slot->size,
+        .index = slot->number,
+        .stream_offset = slot->stream_offset,
+        .source_offset = slot->input_offset,
+        .n_units = slot->size / unit,
+        .source = slot->input ? (uint32_t)(slot->input - p->inputs) : 0,
+        .loan = slot,
+    };
+    memcpy(chunk, &all, all.struct_size);
+}
+
+/* HR_PENDING: none is ready. */
+static hr_status lend_next(hr_pipeline *p, struct hr_chunk *chunk)
+{
+    for (struct hr__slot *slot; (slot = hr__sched_next_piece(p));) {
+        if (slot->size) {
+            lend(p, slot, chunk);
+            return HR_OK;
+        }
+        if (slot->error.code) {
+            hr__sched_fail(p, slot->index, &slot->error);
+            p->marked = true;
+            return HR_PENDING;
+        }
+        hr__lane_pass(p->out);
+        hr__slot_drop(slot);
+    }
+    return HR_PENDING;
+}
+
+static int time_left(int timeout_ms, uint64_t start_ns)
+{
+    if (timeout_ms <= 0)
+        return timeout_ms;
+    const uint64_t gone = (hr__now_ns() - start_ns) / 1000000u;
+    return gone < (uint64_t)timeout_ms ? timeout_ms - (int)gone : 0;
+}
+
+static hr_status check_call(const hr_pipeline *p, const struct hr_chunk *chunk, hr_error *error)
+{
+    if (p->sink.kind != HR_PULL)
+        return hr__fail(error, HR_EINVAL, (struct hr__where){0},
+                        "next: the pipeline's sink is not of kind HR_PULL");
+    if (!chunk || chunk->struct_size < sizeof(struct hr_chunk))
+        return hr__fail(error, HR_EINVAL, (struct hr__where){0}, "next: struct_size is not set");
+    return HR_OK;
+}
+
+hr_status hr_pipeline_next(hr_pipeline *p, int timeout_ms, struct hr_chunk *chunk, hr_error *error)
+{
+    hr_status status = check_call(p, chunk, error);
+    const uint64_t start_ns = hr__now_ns();
+    int left = 0; /* the first step only looks */
+    while (status >= 0) {
+        status = hr_loop_poll(p->loop, left, error);
+        if (status < 0 || lend_next(p, chunk) == HR_OK)
+            return status < 0 ? status : HR_OK;
+        if (p->finished)
+            return p->status == HR_OK ? HR_END : hr_pipeline_state(p, error);
+        if (p->marked)
+            continue;
+        if (p->in_flight == 0 && p->n_loaned)
+            return hr__fail(error, HR_ELOANED, (struct hr__where){.stage = HR_STAGE_WRITE},
+                            "next: all that could hold a chunk is on loan (%u chunks); release one "
+                            "first, or set depth higher",
+                            p->n_loaned);
+        if (left == 0 && timeout_ms >= 0 && time_left(timeout_ms, start_ns) == 0)
+            return HR_PENDING;
+        left = time_left(timeout_ms, start_ns);
+    }
+    return status;
+}
+
+void hr_chunk_release(struct hr_chunk *chunk, void *stream)
+{
+    (void)stream; /* on the host nothing is queued behind a chunk */
+    if (!chunk || !chunk->loan)
+        return;
+    struct hr__slot *slot = chunk->loan;
+    chunk->loan = NULL;
+    chunk->data = NULL;
+    hr__inbox_post(slot->job.inbox, &slot->job);
+}
