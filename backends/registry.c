@@ -86,7 +86,7 @@ static void add_reason(char *why, size_t why_size, const char *name, const char 
 /* A GPU that is there but cannot be opened is a reason, too. */
 static bool open_gpu(struct hr__device **out, char *why, size_t why_size)
 {
-    for (size_t i = 0; is_gpu(hr__backends[i]); i++) {
+    for (size_t i = 0; hr__backends[i] && is_gpu(hr__backends[i]); i++) {
         char reason[HR_ERROR_TEXT / 2] = "";
         hr_error failure;
         const unsigned n_devices = hr__backends[i]->count(reason, sizeof reason);

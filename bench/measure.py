@@ -13,16 +13,18 @@ import subprocess
 import time
 
 
-def timed(command, output=None):
-    """Run a shell command once.
+def timed(command, output=None, replace=False):
+    """Run a shell command once, with nothing of an earlier one left to be written to disk.
 
     Parameters
     ----------
     command : str
         A bash command line.
     output : str, optional
-        A file that the command writes; removed before, outside the clock, so that no run can use
-        the pages that its own truncation has just freed.
+        A file that the command writes; unless `replace` is set it is removed before, outside the
+        clock, so that no run can use the pages that its own truncation has just freed.
+    replace : bool
+        Leave the output of the run before, so that the command has to replace it.
 
     Returns
     -------
@@ -34,8 +36,9 @@ def timed(command, output=None):
     subprocess.CalledProcessError
         If the command fails: a figure of a failed run is none.
     """
-    if output and os.path.exists(output):
+    if output and not replace and os.path.exists(output):
         os.unlink(output)
+    os.sync()
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     start = time.monotonic()
     subprocess.run(["bash", "-c", "set -o pipefail; " + command], check=True,
@@ -46,7 +49,7 @@ def timed(command, output=None):
     return wall, cpu
 
 
-def compare(commands, n_bytes, outputs=None, samples=5):
+def compare(commands, n_bytes, outputs=None, samples=5, replace=False):
     """Measure commands in turn, after one warm-up of each.
 
     Parameters
@@ -59,6 +62,8 @@ def compare(commands, n_bytes, outputs=None, samples=5):
         For each name the file that its command writes.
     samples : int
         Rounds, at least 5.
+    replace : bool
+        Each run finds the output of the one before (the warm-up makes the first); else none.
 
     Returns
     -------
@@ -68,11 +73,11 @@ def compare(commands, n_bytes, outputs=None, samples=5):
     """
     outputs = outputs or {}
     for name, command in commands.items():
-        timed(command, outputs.get(name))
+        timed(command, outputs.get(name), replace)
     runs = {name: [] for name in commands}
     for _ in range(samples):
         for name, command in commands.items():
-            runs[name].append(timed(command, outputs.get(name)))
+            runs[name].append(timed(command, outputs.get(name), replace))
     report = {}
     for name, pairs in runs.items():
         walls = [wall for wall, _ in pairs]

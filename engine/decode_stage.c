@@ -482,7 +482,8 @@ static bool step(hr_pipeline *p)
     return d->input ? step_input(p, block) : begin_input(p, block);
 }
 
-static void release_blocks(hr_pipeline *p)
+/* Blocks that neither the walk nor a stream needs any more; jobs hold theirs themselves. */
+static bool release_blocks(hr_pipeline *p)
 {
     const struct hr__decode_stage *d = &p->decode;
     uint64_t oldest = d->cursor.block;
@@ -492,16 +493,18 @@ static void release_blocks(hr_pipeline *p)
         oldest = d->stream.block;
     if (d->run.size && d->run.block < oldest)
         oldest = d->run.block;
+    const bool some = p->blocks.head < oldest;
     while (p->blocks.head < oldest) {
         struct hr__slot *block = hr__lane_head(&p->blocks);
         hr__lane_pass(&p->blocks);
         hr__slot_drop(block);
     }
+    return some;
 }
 
 bool hr__decode_stage(hr_pipeline *p)
 {
-    bool changed = false;
+    bool changed = release_blocks(p); /* a stream went on since */
     while (!p->decode.ended && step(p)) {
         changed = true;
         release_blocks(p);

@@ -27,14 +27,15 @@ static hr_status no_memory(hr_error *error)
 static hr_status open_source_file(struct hr__input *in, hr_error *error)
 {
     if (in->config.kind == HR_FD)
-        return hr__file_from_fd(in->config.fd, HR_STAGE_READ, &in->file, error);
+        return hr__file_from_fd(in->config.fd, HR_STAGE_READ, in->pipeline->direct, &in->file,
+                                error);
     if (!in->config.path)
         return bad(error, "a source of kind HR_FILE or HR_SOCKET has no path");
     in->path = strdup(in->config.path);
     if (!in->path)
         return no_memory(error);
     if (in->config.kind == HR_FILE)
-        return hr__file_open(in->path, &in->file, error);
+        return hr__file_open(in->path, in->pipeline->direct, &in->file, error);
     const hr_status status = hr__stream_open(in->path, HR_STAGE_READ, &in->opening.opener, error);
     in->opening.pending = status == HR_OK;
     return status;
@@ -133,6 +134,31 @@ hr_status hr__ends_open_inputs(hr_pipeline *p, const struct hr_pipeline_config *
     return HR_OK;
 }
 
+/* Direct I/O that was asked for and refused is told, or, where nothing may be silent, an error. */
+static hr_status check_direct(hr_pipeline *p, const struct hr__file *file, const char *name,
+                              hr_error *error)
+{
+    if (p->direct != HR_DIRECT_ON || !*file->direct.why)
+        return HR_OK;
+    if (p->flags & HR_STRICT)
+        return hr__fail(error, HR_EUNSUPPORTED, nowhere, "direct I/O of %s: %s", name,
+                        file->direct.why);
+    hr__context_log(p->loop->context, "no direct I/O of %s: %s", name, file->direct.why);
+    return HR_OK;
+}
+
+hr_status hr__ends_check_direct(hr_pipeline *p, hr_error *error)
+{
+    char name[256];
+    hr_status status = HR_OK;
+    for (unsigned i = 0; i < p->n_inputs && status == HR_OK; i++)
+        status = check_direct(p, &p->inputs[i].file,
+                              hr__sched_name(&p->inputs[i], name, sizeof name), error);
+    return status == HR_OK
+               ? check_direct(p, &p->target.file, p->sink_path ? p->sink_path : "the sink", error)
+               : status;
+}
+
 uint64_t hr__ends_longest(const hr_pipeline *p)
 {
     uint64_t longest = 1;
@@ -156,7 +182,7 @@ static hr_status open_sink_path(hr_pipeline *p, bool sync, hr_error *error)
     if (!p->sink_path)
         return no_memory(error);
     if (sink->kind == HR_FILE)
-        return hr__target_open(sink->path, sync, &p->target, error);
+        return hr__target_open(sink->path, sync, p->direct, &p->target, error);
     p->sink_opening.pipeline = p;
     p->sink_is_peer = hr__stream_is_peer(sink->path) && p->inputs[0].config.kind == HR_SOCKET;
     if (p->sink_is_peer)
@@ -195,7 +221,7 @@ hr_status hr__ends_open_sink(hr_pipeline *p, hr_error *error)
         break;
     case HR_FD:
         p->target.fsync = sync;
-        status = hr__file_from_fd(sink->fd, HR_STAGE_WRITE, &p->target.file, error);
+        status = hr__file_from_fd(sink->fd, HR_STAGE_WRITE, p->direct, &p->target.file, error);
         break;
     case HR_MEMORY:
         return sink->data || !sink->size ? HR_OK : bad(error, "the memory sink has no data");
@@ -232,8 +258,10 @@ static void wait_for(struct hr__opening *opening, enum hr__io_op op)
 
 static void take_connection(struct hr__opening *opening, struct hr__file *file)
 {
-    *file = (struct hr__file){
-        .fd = hr__stream_take(&opening->opener), .owned = true, .size = UINT64_MAX};
+    *file = (struct hr__file){.fd = hr__stream_take(&opening->opener),
+                              .owned = true,
+                              .size = UINT64_MAX,
+                              .io_flags = HR__IO_SOCKET};
     hr__stream_close(&opening->opener);
     opening->pending = false;
     opening->pipeline->last_io_ns = 0;
@@ -272,7 +300,8 @@ static bool share_peer(hr_pipeline *p)
         hr__sched_fail(p, 0, &error);
         return false;
     }
-    p->target.file = (struct hr__file){.fd = fd, .owned = true, .size = UINT64_MAX};
+    p->target.file =
+        (struct hr__file){.fd = fd, .owned = true, .size = UINT64_MAX, .io_flags = HR__IO_SOCKET};
     p->sink_is_peer = false;
     return true;
 }

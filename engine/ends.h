@@ -10,6 +10,10 @@ hr_status hr__ends_open_inputs(hr_pipeline *pipeline, const struct hr_pipeline_c
 hr_status hr__ends_open_sink(hr_pipeline *pipeline, hr_error *error)
     __attribute__((warn_unused_result));
 
+/* Whether direct I/O serves the files, if it was asked for. */
+hr_status hr__ends_check_direct(hr_pipeline *pipeline, hr_error *error)
+    __attribute__((warn_unused_result));
+
 /* Bytes of the longest source; UINT64_MAX: one is not known, or will be decoded. */
 uint64_t hr__ends_longest(const hr_pipeline *pipeline);
 

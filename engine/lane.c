@@ -150,8 +150,8 @@ bool hr__slot_lease(struct hr__slot *slot, size_t size)
     /* few sizes, so that kept regions fit again */
     const size_t step = lane->slot_size / 4 ? lane->slot_size / 4 : 1;
     struct hr__region *region;
-    if (hr__memory_lease(memory_of(lane), lane->headroom + (size + step - 1) / step * step,
-                         &region) != HR_OK)
+    const size_t whole = lane->headroom + (size + step - 1) / step * step + lane->slack;
+    if (hr__memory_lease(memory_of(lane), whole, &region) != HR_OK)
         return false;
     return_region(slot);
     slot->region = region;

@@ -139,6 +139,11 @@ static hr_status make_lanes(hr_pipeline *p, hr_error *error)
     if (unit > 1 && !(p->cut.carry = malloc(unit)))
         return no_memory(error);
     p->cut_from = &p->blocks;
+    for (unsigned i = 0; i < p->n_inputs && !p->decoding; i++) {
+        const size_t align = hr__direct_alignment(&p->inputs[i].file);
+        if (align > 1 && align > p->blocks.slack)
+            p->blocks.slack = align;
+    }
     if (p->decoding)
         status = make_decode_lanes(p, headroom);
     else
@@ -279,8 +284,6 @@ static void set_sizes(hr_pipeline *p, const struct hr_pipeline_config *c)
     const uint64_t usual = longest < DEFAULT_CHUNK ? longest : DEFAULT_CHUNK;
     p->chunk_size = (size_t)(c->chunk_size ? c->chunk_size : usual);
     p->depth = c->depth ? c->depth : default_depth(p);
-    p->flags = c->flags;
-    p->direct = (enum hr_direct)c->direct;
     p->connect_ns = c->connect_ms * 1000000ull;
     p->idle_ns = c->idle_ms * 1000000ull;
     p->max_wait_ns = c->max_wait_ms * 1000000ull;
@@ -294,12 +297,16 @@ static hr_status build(hr_pipeline *p, const struct hr_pipeline_config *c, hr_er
         p->owns_loop = true;
         status = hr_loop_create(NULL, NULL, &p->loop, error);
     }
+    p->flags = c->flags;
+    p->direct = (enum hr_direct)c->direct;
     if (status == HR_OK)
         status = set_codecs(p, c, error);
     if (status == HR_OK)
         status = hr__ends_open_inputs(p, c, error);
     if (status == HR_OK)
         status = hr__ends_open_sink(p, error);
+    if (status == HR_OK)
+        status = hr__ends_check_direct(p, error);
     if (status != HR_OK)
         return status;
     set_sizes(p, c);

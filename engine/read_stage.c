@@ -67,13 +67,27 @@ static bool at_end(const struct hr__input *in)
 
 static void submit_file_read(struct hr__slot *block);
 
+/* A direct read may bring more than was wanted: whole blocks of the device. */
+static void count_read(struct hr__slot *block, size_t n, uint32_t flags)
+{
+    const size_t left = block->wanted - block->moved;
+    const size_t counts = n < left ? n : left;
+    block->moved += counts;
+    if (flags & HR__IO_DIRECT)
+        block->lane->pipeline->direct_bytes += counts;
+}
+
 static void file_read_done(struct hr__io_request *request)
 {
     struct hr__slot *block = request->owner;
     hr_pipeline *p = block->lane->pipeline;
     hr__sched_submitted(block, HR_STAGE_READ);
+    if (hr__direct_refused(&block->input->file, request)) {
+        submit_file_read(block);
+        return;
+    }
     if (request->result > 0)
-        block->moved += (size_t)request->result;
+        count_read(block, (size_t)request->result, request->flags);
     if (request->result < 0)
         fail_system(block, (int)-request->result);
     else if (request->result == 0)
@@ -86,13 +100,18 @@ static void file_read_done(struct hr__io_request *request)
 
 static void submit_file_read(struct hr__slot *block)
 {
-    const struct hr__input *in = block->input;
+    struct hr__input *in = block->input;
+    char *buffer = block->memory + block->moved;
+    const uint64_t offset = in->file.start + block->input_offset + block->moved;
+    const struct hr__io_part part = hr__direct_plan_read(
+        &in->file, buffer, offset, block->wanted - block->moved, block->lane->slack);
     const struct hr__io_request request = {
         .op = HR__IO_READ,
-        .fd = in->file.fd,
-        .buffer = block->memory + block->moved,
-        .size = block->wanted - block->moved,
-        .offset = in->file.start + block->input_offset + block->moved,
+        .fd = part.fd,
+        .flags = part.flags,
+        .buffer = buffer,
+        .size = part.size,
+        .offset = offset,
         .region = hr__loop_region(in->pipeline->loop,
                                   block->lane->ring ? block->lane->ring : block->region),
         .done = file_read_done,
@@ -103,7 +122,11 @@ static void submit_file_read(struct hr__slot *block)
 static size_t next_size(const hr_pipeline *p, const struct hr__input *in)
 {
     const uint64_t left = in->end - in->position;
-    return left < p->blocks.slot_size ? (size_t)left : p->blocks.slot_size;
+    const size_t align = hr__direct_alignment(&in->file);
+    size_t most = p->blocks.slot_size;
+    if (align > 1 && align < most) /* a range may begin anywhere: then the first is shorter */
+        most -= (in->file.start + in->position) % align;
+    return left < most ? (size_t)left : most;
 }
 
 static bool start_file(hr_pipeline *p, struct hr__input *in)
@@ -211,6 +234,7 @@ static void submit_pipe_read(struct hr__slot *block)
     const struct hr__io_request request = {
         .op = HR__IO_RECV,
         .fd = in->file.fd,
+        .flags = in->file.io_flags,
         .buffer = block->memory + block->moved,
         .size = most < room ? (size_t)most : room,
         .region = -1,

@@ -198,9 +198,10 @@ static void cancel_requests(hr_pipeline *p)
     cancel_lane(p, p->out, first);
 }
 
+/* Once the output is being made whole it is too late: it may have its name already. */
 static void take_cancel(hr_pipeline *p)
 {
-    if (p->failed)
+    if (p->failed || p->committing)
         return;
     hr_error error;
     hr__fail(

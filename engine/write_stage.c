@@ -57,8 +57,14 @@ static void write_done(struct hr__io_request *request)
     struct hr__slot *piece = request->owner;
     hr_pipeline *p = pipeline_of(piece);
     hr__sched_submitted(piece, HR_STAGE_WRITE);
+    if (hr__direct_refused(&p->target.file, request)) {
+        submit_write(piece);
+        return;
+    }
     if (request->result > 0)
         piece->moved += (size_t)request->result;
+    if (request->result > 0 && (request->flags & HR__IO_DIRECT))
+        p->direct_bytes += (uint64_t)request->result;
     if (request->result < 0)
         fail_system(piece, request->result);
     else if (request->result == 0)
@@ -91,12 +97,18 @@ static void submit_write(struct hr__slot *piece)
         const char *from;
         void *buffer;
     } bytes = {.from = piece->data + piece->moved};
+    const uint64_t offset = file->start + piece->out_offset + piece->moved;
+    const size_t size = piece->size - piece->moved;
+    struct hr__io_part part = {.fd = file->fd, .flags = file->io_flags, .size = size};
+    if (file->positional)
+        part = hr__direct_plan_write(file, bytes.buffer, offset, size);
     const struct hr__io_request request = {
         .op = file->positional ? HR__IO_WRITE : HR__IO_SEND,
-        .fd = file->fd,
+        .fd = part.fd,
+        .flags = part.flags,
         .buffer = bytes.buffer,
-        .size = piece->size - piece->moved,
-        .offset = file->start + piece->out_offset + piece->moved,
+        .size = part.size,
+        .offset = offset,
         .region = region_of(piece),
         .done = write_done,
     };

@@ -5,11 +5,13 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/fs.h>
+#include <linux/magic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "status.h"
@@ -23,8 +25,15 @@ static hr_status system_error(hr_error *error, enum hr_stage stage, const char *
                     strerror(native));
 }
 
-/* Regular files under /proc and /sys say size 0 and have content: they are read to the end like a
- * pipe, and so is every file that is empty now. */
+/* Whether the size is none: files of sysfs say a page, whatever they hold. */
+static bool has_no_size(int fd)
+{
+    struct statfs fs;
+    return fstatfs(fd, &fs) == 0 && fs.f_type == SYSFS_MAGIC;
+}
+
+/* Regular files under /proc say size 0 and have content: they are read to the end like a pipe, and
+ * so is every file that is empty now. */
 static hr_status describe(struct hr__file *file, enum hr_stage stage, const char *name,
                           hr_error *error)
 {
@@ -53,16 +62,21 @@ static hr_status describe(struct hr__file *file, enum hr_stage stage, const char
         return system_error(error, stage, "size of block device", name);
     file->start = seekable ? (uint64_t)position : 0;
     if (stage == HR_STAGE_READ) {
-        file->positional = seekable && whole > 0;
+        file->positional = seekable && whole > 0 && !has_no_size(file->fd);
         if (file->positional)
             file->size = whole > file->start ? whole - file->start : 0;
     } else {
         file->positional = seekable && !(flags & O_APPEND);
     }
+    if (S_ISSOCK(st.st_mode))
+        file->io_flags = HR__IO_SOCKET;
+    else if (file->positional && (flags & O_DIRECT)) /* on a pipe the flag means packets */
+        file->io_flags = HR__IO_DIRECT;
     return HR_OK;
 }
 
-hr_status hr__file_open(const char *path, struct hr__file *out, hr_error *error)
+hr_status hr__file_open(const char *path, enum hr_direct direct, struct hr__file *out,
+                        hr_error *error)
 {
     struct hr__file file = {.owned = true};
     do
@@ -75,25 +89,30 @@ hr_status hr__file_open(const char *path, struct hr__file *out, hr_error *error)
         close(file.fd);
         return status;
     }
+    hr__direct_open(&file, HR_STAGE_READ, direct);
     *out = file;
     return HR_OK;
 }
 
-hr_status hr__file_from_fd(int fd, enum hr_stage stage, struct hr__file *out, hr_error *error)
+hr_status hr__file_from_fd(int fd, enum hr_stage stage, enum hr_direct direct, struct hr__file *out,
+                           hr_error *error)
 {
     struct hr__file file = {.fd = fd};
     char name[32];
     snprintf(name, sizeof name, "descriptor %d", fd);
     const hr_status status = describe(&file, stage, name, error);
-    if (status == HR_OK)
-        *out = file;
-    return status;
+    if (status < 0)
+        return status;
+    hr__direct_open(&file, stage, direct);
+    *out = file;
+    return HR_OK;
 }
 
 void hr__file_close(struct hr__file *file, uint64_t moved)
 {
     if (file->fd < 0)
         return;
+    hr__direct_close(file);
     if (file->owned)
         close(file->fd);
     else if (file->positional)
@@ -103,7 +122,8 @@ void hr__file_close(struct hr__file *file, uint64_t moved)
 
 /* Opens what is there and is no regular file: a device, a FIFO. O_CREAT is left out, so that a
  * target that vanishes is not made anew. */
-static hr_status open_in_place(const char *path, struct hr__target *target, hr_error *error)
+static hr_status open_in_place(const char *path, enum hr_direct direct, struct hr__target *target,
+                               hr_error *error)
 {
     int fd;
     do
@@ -117,6 +137,8 @@ static hr_status open_in_place(const char *path, struct hr__target *target, hr_e
     if (status < 0) {
         close(fd);
         target->file.fd = -1;
+    } else {
+        hr__direct_open(&target->file, HR_STAGE_WRITE, direct);
     }
     return status;
 }
@@ -147,7 +169,8 @@ static char *resolve_target(const char *path)
 
 /* ".NAME.partial-XXXXXX" in the directory of the target: same file system, and a name that tells
  * what it is if the machine loses power. */
-static hr_status open_beside(const struct stat *old, struct hr__target *target, hr_error *error)
+static hr_status open_beside(const struct stat *old, enum hr_direct direct,
+                             struct hr__target *target, hr_error *error)
 {
     const char *slash = strrchr(target->target, '/');
     const int directory = slash ? (int)(slash - target->target) + 1 : 0;
@@ -166,6 +189,7 @@ static hr_status open_beside(const struct stat *old, struct hr__target *target, 
         return status;
     }
     target->file = (struct hr__file){.fd = fd, .owned = true, .positional = true};
+    hr__direct_open(&target->file, HR_STAGE_WRITE, direct); /* while the mode lets us */
     mode_t mode;
     if (old) {
         mode = old->st_mode & 07777;
@@ -183,7 +207,8 @@ static hr_status open_beside(const struct stat *old, struct hr__target *target, 
     return HR_OK;
 }
 
-hr_status hr__target_open(const char *path, bool fsync, struct hr__target *out, hr_error *error)
+hr_status hr__target_open(const char *path, bool fsync, enum hr_direct direct,
+                          struct hr__target *out, hr_error *error)
 {
     struct hr__target target = {.file = {.fd = -1}, .fsync = fsync};
     struct stat old;
@@ -192,13 +217,13 @@ hr_status hr__target_open(const char *path, bool fsync, struct hr__target *out, 
     if (!exists && errno != ENOENT)
         return system_error(error, HR_STAGE_WRITE, "open", path);
     if (exists && !S_ISREG(old.st_mode)) {
-        status = open_in_place(path, &target, error);
+        status = open_in_place(path, direct, &target, error);
     } else if (exists && access(path, W_OK) != 0) {
         status = system_error(error, HR_STAGE_WRITE, "open", path);
     } else if (!(target.target = resolve_target(path))) {
         status = system_error(error, HR_STAGE_WRITE, "open", path);
     } else {
-        status = open_beside(exists ? &old : NULL, &target, error);
+        status = open_beside(exists ? &old : NULL, direct, &target, error);
     }
     if (status < 0)
         free(target.target);
@@ -239,6 +264,7 @@ hr_status hr__target_commit(struct hr__target *target, uint64_t moved, hr_error 
     if (target->fsync && fsync(target->file.fd) != 0 && errno != EINVAL)
         status = system_error(error, HR_STAGE_WRITE, "fsync", name);
     if (target->file.owned) {
+        hr__direct_close(&target->file);
         if (close(target->file.fd) != 0 && status == HR_OK && errno != EINTR)
             status = system_error(error, HR_STAGE_WRITE, "close", name);
         target->file.fd = -1;

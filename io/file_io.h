@@ -8,17 +8,20 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "direct_io.h"
 #include "headrace.h"
 
 /* What a descriptor is, as a source or sink. */
 struct hr__file {
     int fd;
-    bool owned;      /* we opened it, we close it */
-    bool positional; /* has offsets: pread, pwrite, several at once */
-    uint64_t start;  /* positional: the offset at which the stream begins */
-    uint64_t size;   /* positional source: bytes from start on, at open; UINT64_MAX: not known */
+    bool owned;        /* we opened it, we close it */
+    bool positional;   /* has offsets: pread, pwrite, several at once */
+    uint32_t io_flags; /* enum hr__io_flag: for requests on fd */
+    uint64_t start;    /* positional: the offset at which the stream begins */
+    uint64_t size;     /* positional source: bytes from start on, at open; UINT64_MAX: not known */
     dev_t device;
     ino_t inode;
+    struct hr__direct direct;
 };
 
 /* An output. Files are written under `temporary` and renamed to `target` by commit. */
@@ -29,14 +32,16 @@ struct hr__target {
     bool fsync;
 };
 
-hr_status hr__file_open(const char *path, struct hr__file *out, hr_error *error)
-    __attribute__((warn_unused_result));
-hr_status hr__file_from_fd(int fd, enum hr_stage stage, struct hr__file *out, hr_error *error)
-    __attribute__((warn_unused_result));
+/* direct: what hr__direct_open makes of it is in out->direct. */
+hr_status hr__file_open(const char *path, enum hr_direct direct, struct hr__file *out,
+                        hr_error *error) __attribute__((warn_unused_result));
+hr_status hr__file_from_fd(int fd, enum hr_stage stage, enum hr_direct direct, struct hr__file *out,
+                           hr_error *error) __attribute__((warn_unused_result));
 /* Leaves a user's seekable descriptor behind the bytes that were moved. */
 void hr__file_close(struct hr__file *file, uint64_t moved);
 
-hr_status hr__target_open(const char *path, bool fsync, struct hr__target *out, hr_error *error)
+hr_status hr__target_open(const char *path, bool fsync, enum hr_direct direct,
+                          struct hr__target *out, hr_error *error)
     __attribute__((warn_unused_result));
 /* Blocks: fsync, rename, close. After it, failed or not, the target is closed. */
 hr_status hr__target_commit(struct hr__target *target, uint64_t moved, hr_error *error)

@@ -23,13 +23,21 @@ enum hr__io_op {
     HR__IO_WRITE,    /* pwrite */
     HR__IO_RECV,     /* read of a descriptor without offsets: pipe, terminal, socket, device */
     HR__IO_SEND,     /* write to one; a vanished reader is -EPIPE, never a signal */
-    HR__IO_POLL,     /* wait until the descriptor is readable: takes no data, result 0 */
+    HR__IO_POLL,     /* wait until any descriptor is readable, or a listener has a connection: takes
+                        no data, result 0; an error or a hang-up of the descriptor counts as ready */
     HR__IO_POLL_OUT, /* wait until it is writable, or a connect has ended */
     HR__IO_FSYNC,
 };
 
+/* What the caller knows of the descriptor since it was opened, so that no request has to ask. */
+enum hr__io_flag {
+    HR__IO_SOCKET = 1, /* SEND, RECV: it is a socket */
+    HR__IO_DIRECT = 2, /* READ, WRITE: it has O_DIRECT */
+};
+
 struct hr__io_request {
     enum hr__io_op op;
+    uint32_t flags; /* enum hr__io_flag */
     int fd;
     void *buffer;
     size_t size;     /* bytes asked; the engine caps one call at HR__IO_MAX_BYTES */

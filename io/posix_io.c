@@ -46,7 +46,7 @@ struct posix_io {
     /* constant after create */
     int event_fd;
     int epoll_fd;
-    int wake_fd; /* in the epoll set, with no data */
+    int wake_fd; /* in the epoll set, with no data, never read: each write is one event */
     unsigned n_threads;
     pthread_t poller;
     /* the loop's thread */
@@ -64,9 +64,16 @@ struct posix_io {
 
 /* --- both kinds of thread --- */
 
-static bool is_write(const struct hr__io_request *request)
+/* Whether it waits for room; else it waits for data. */
+static bool is_out(const struct hr__io_request *request)
 {
-    return request->op == HR__IO_WRITE || request->op == HR__IO_SEND;
+    return request->op == HR__IO_WRITE || request->op == HR__IO_SEND ||
+           request->op == HR__IO_POLL_OUT;
+}
+
+static bool is_poll(const struct hr__io_request *request)
+{
+    return request->op == HR__IO_POLL || request->op == HR__IO_POLL_OUT;
 }
 
 static size_t call_size(const struct hr__io_request *request)
@@ -120,6 +127,7 @@ static int64_t call_once(const struct hr__io_request *request)
         n = fsync(request->fd);
         break;
     case HR__IO_POLL: /* what epoll refuses is always ready */
+    case HR__IO_POLL_OUT:
         break;
     }
     return n < 0 ? -errno : n;
@@ -136,7 +144,7 @@ static int64_t call_until_done(struct posix_io *self, const struct hr__io_reques
             return -ECANCELED;
         }
         if (n == -EAGAIN) {
-            struct pollfd p = {.fd = request->fd, .events = is_write(request) ? POLLOUT : POLLIN};
+            struct pollfd p = {.fd = request->fd, .events = is_out(request) ? POLLOUT : POLLIN};
             poll(&p, 1, RETRY_MS);
         }
     }
@@ -169,7 +177,7 @@ static void *work(void *arg)
  * write then has no more bytes than a ready pipe has room for (pipe(7), PIPE_BUF). */
 static ssize_t move_nowait(const struct hr__io_request *request, bool ready)
 {
-    const bool out = is_write(request);
+    const bool out = is_out(request);
     const struct iovec vector = {.iov_base = request->buffer, .iov_len = call_size(request)};
     ssize_t n = out ? pwritev2(request->fd, &vector, 1, -1, RWF_NOWAIT)
                     : preadv2(request->fd, &vector, 1, -1, RWF_NOWAIT);
@@ -187,24 +195,24 @@ static ssize_t move_nowait(const struct hr__io_request *request, bool ready)
     return read(request->fd, vector.iov_base, vector.iov_len);
 }
 
+static ssize_t move_socket(const struct hr__io_request *request)
+{
+    const size_t size = call_size(request);
+    return is_out(request) ? send(request->fd, request->buffer, size, MSG_DONTWAIT | MSG_NOSIGNAL)
+                           : recv(request->fd, request->buffer, size, MSG_DONTWAIT);
+}
+
 /* -EAGAIN: not now. */
 static int64_t attempt(const struct hr__io_request *request, bool ready)
 {
-    if (request->op == HR__IO_POLL) {
+    if (is_poll(request)) {
         return ready ? 0 : -EAGAIN;
     }
-    const size_t size = call_size(request);
-    if (size == 0 && request->op == HR__IO_RECV) {
-        return move_nowait(request, ready) < 0 ? -errno : 0; /* recv would wait for data */
-    }
+    /* recv waits for data even if it is asked for none, read does not */
+    const bool by_recv = (request->flags & HR__IO_SOCKET) && (is_out(request) || request->size > 0);
     ssize_t n;
     do {
-        n = is_write(request)
-                ? send(request->fd, request->buffer, size, MSG_DONTWAIT | MSG_NOSIGNAL)
-                : recv(request->fd, request->buffer, size, MSG_DONTWAIT);
-        if (n < 0 && errno == ENOTSOCK) {
-            n = move_nowait(request, ready);
-        }
+        n = by_recv ? move_socket(request) : move_nowait(request, ready);
     } while (n < 0 && errno == EINTR);
     return n < 0 ? -errno : n;
 }
@@ -214,7 +222,7 @@ static int64_t attempt(const struct hr__io_request *request, bool ready)
 static int watch(const struct posix_io *self, struct hr__io_request *request)
 {
     struct epoll_event event = {
-        .events = (is_write(request) ? EPOLLOUT : EPOLLIN) | (uint32_t)EPOLLONESHOT,
+        .events = (is_out(request) ? EPOLLOUT : EPOLLIN) | (uint32_t)EPOLLONESHOT,
         .data.ptr = request,
     };
     request->watched = request->fd;
@@ -281,7 +289,7 @@ static void go_on(struct posix_io *self, struct hr__io_request *request)
         return;
     }
     struct epoll_event event = {
-        .events = (is_write(request) ? EPOLLOUT : EPOLLIN) | (uint32_t)EPOLLONESHOT,
+        .events = (is_out(request) ? EPOLLOUT : EPOLLIN) | (uint32_t)EPOLLONESHOT,
         .data.ptr = request,
     };
     if (epoll_ctl(self->epoll_fd, EPOLL_CTL_MOD, request->watched, &event) != 0) {
@@ -329,10 +337,6 @@ static void *poll_loop(void *arg)
         for (int i = 0; i < n; i++) {
             if (events[i].data.ptr != NULL) {
                 go_on(self, events[i].data.ptr);
-            } else {
-                uint64_t count;
-                ssize_t size = read(self->wake_fd, &count, sizeof count);
-                (void)size;
             }
         }
     }
@@ -353,7 +357,7 @@ static void posix_submit(struct hr__io *io, struct hr__io_request *request)
 
 static bool is_for_poller(const struct hr__io_request *request)
 {
-    return request->op == HR__IO_RECV || request->op == HR__IO_SEND || request->op == HR__IO_POLL;
+    return request->op == HR__IO_RECV || request->op == HR__IO_SEND || is_poll(request);
 }
 
 static void posix_flush(struct hr__io *io)
@@ -370,8 +374,8 @@ static void posix_flush(struct hr__io *io)
     while ((request = hr__list_pop(&self->taken)) != NULL) {
         if (is_for_poller(request)) {
             request->state = IN_INBOX;
+            wake |= self->inbox.head == NULL; /* else the poller was woken and not there yet */
             hr__list_push(&self->inbox, request);
-            wake = true;
         } else {
             request->state = QUEUED;
             hr__list_push(&self->jobs, request);
@@ -412,6 +416,7 @@ static void posix_cancel(struct hr__io *io, struct hr__io_request *request)
 {
     struct posix_io *self = (struct posix_io *)io;
     struct hr__list *from = NULL;
+    bool first = false;
     bool wake = false;
 
     pthread_mutex_lock(&self->lock);
@@ -428,8 +433,8 @@ static void posix_cancel(struct hr__io *io, struct hr__io_request *request)
         break;
     case WATCHED:
         request->state = UNWATCHED;
+        wake = self->cancels.head == NULL;
         hr__list_push(&self->cancels, request);
-        wake = true;
         break;
     case UNWATCHED:
     case RUNNING:
@@ -440,10 +445,11 @@ static void posix_cancel(struct hr__io *io, struct hr__io_request *request)
         hr__list_remove(from, request);
         request->state = FINISHED;
         request->result = -ECANCELED;
+        first = self->finished.head == NULL;
         hr__list_push(&self->finished, request);
     }
     pthread_mutex_unlock(&self->lock);
-    if (from != NULL) {
+    if (first) {
         hr__wake(self->event_fd);
     }
     if (wake) {
@@ -539,7 +545,7 @@ static int start_threads(struct posix_io *self)
 
 static int open_epoll(struct posix_io *self)
 {
-    struct epoll_event event = {.events = EPOLLIN, .data.ptr = NULL};
+    struct epoll_event event = {.events = EPOLLIN | (uint32_t)EPOLLET, .data.ptr = NULL};
     self->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     self->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (self->epoll_fd < 0 || self->wake_fd < 0 ||

@@ -10,7 +10,6 @@
  * thread that enables it, and that is the loop's, whoever called create. */
 #include <assert.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <liburing.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -63,22 +62,23 @@ static void finish_later(struct uring *self, struct hr__io_request *request, int
 {
     request->state = 0;
     request->result = result;
+    const bool first = self->finished.head == NULL; /* else the loop is awake, or about to be */
     hr__list_push(&self->finished, request);
-    hr__wake(self->event_fd);
+    if (first) {
+        hr__wake(self->event_fd);
+    }
 }
 
 /* --- staging --- */
 
-static bool is_socket(int fd)
-{
-    int type;
-    socklen_t size = sizeof type;
-    return getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) == 0;
-}
-
 static bool is_write(const struct hr__io_request *request)
 {
     return request->op == HR__IO_WRITE || request->op == HR__IO_SEND;
+}
+
+static bool is_poll(const struct hr__io_request *request)
+{
+    return request->op == HR__IO_POLL || request->op == HR__IO_POLL_OUT;
 }
 
 static void prepare_transfer(const struct uring *self, const struct hr__io_request *request,
@@ -100,7 +100,7 @@ static void prepare_transfer(const struct uring *self, const struct hr__io_reque
         sqe->buf_index = (uint16_t)request->region;
     }
     /* A buffered transfer is a copy inside submit; punted, copies run side by side. */
-    if (positional && (fcntl(request->fd, F_GETFL) & O_DIRECT) == 0) {
+    if (positional && (request->flags & HR__IO_DIRECT) == 0) {
         sqe->flags |= IOSQE_ASYNC;
     }
 }
@@ -108,7 +108,7 @@ static void prepare_transfer(const struct uring *self, const struct hr__io_reque
 static void prepare_send(const struct uring *self, struct hr__io_request *request,
                          struct io_uring_sqe *sqe)
 {
-    if (is_socket(request->fd)) {
+    if (request->flags & HR__IO_SOCKET) {
         const size_t size = request->size < HR__IO_MAX_BYTES ? request->size : HR__IO_MAX_BYTES;
         io_uring_prep_send(sqe, request->fd, request->buffer, size, MSG_NOSIGNAL);
         return;
@@ -141,6 +141,9 @@ static void prepare(const struct uring *self, struct hr__io_request *request,
             break;
         case HR__IO_POLL:
             io_uring_prep_poll_add(sqe, request->fd, POLLIN);
+            break;
+        case HR__IO_POLL_OUT:
+            io_uring_prep_poll_add(sqe, request->fd, POLLOUT);
             break;
         case HR__IO_FSYNC:
             io_uring_prep_fsync(sqe, request->fd, 0);
@@ -267,8 +270,8 @@ static bool goes_on(struct uring *self, struct hr__io_request *request, int resu
     } else if (result == -EAGAIN) {
         request->state = request->op == HR__IO_FSYNC ? 0 : POLLING;
     } else if (result != -EINTR && result != -ECANCELED && !(was_poll && result >= 0)) {
-        if (request->op == HR__IO_POLL && result > 0) {
-            request->result = 0;
+        if (is_poll(request) && result > 0) {
+            request->result = 0; /* the kernel tells the events */
         }
         return false;
     }

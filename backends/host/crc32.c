@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * CRC-32 (IEEE 802.3, reflected polynomial 0xedb88320, as zlib's), by slicing-by-8 tables (Kounavis
- * and Berry, 2005), and on x86-64 with carry-less multiplication for what is long enough (Gopal et
- * al., "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ", Intel, 2009).
+ * CRC-32 (IEEE 802.3, reflected polynomial 0xedb88320, as zlib's): slicing-by-8 tables (Kounavis
+ * and Berry, 2005), the choice of a faster path where the processor has one, and the arithmetic of
+ * pieces.
  *
- * Arithmetic is in GF(2)[x] / P, bit-reflected: bit 31 is x^0. The functions update_* carry the
- * bare register, without zlib's inversions before and after.
+ * Arithmetic is in GF(2)[x] / P, bit-reflected: bit 31 is x^0.
  */
+#include "crc32.h"
 #include "host_kernels.h"
 #include "host_numbers.h"
 
@@ -62,7 +62,7 @@ static uint32_t load_le32(const uint8_t *p)
     return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
 }
 
-static uint32_t update_plain(uint32_t crc, const uint8_t *p, size_t n)
+uint32_t hr__crc32_by_tables(uint32_t crc, const uint8_t *p, size_t n)
 {
     for (; n >= 8; n -= 8, p += 8) {
         const uint32_t a = crc ^ load_le32(p);
@@ -76,73 +76,42 @@ static uint32_t update_plain(uint32_t crc, const uint8_t *p, size_t n)
     return crc;
 }
 
+static bool always(void)
+{
+    return true;
+}
+
+static const struct hr__crc32_path tables = {
+    .name = "tables",
+    .supported = always,
+    .update = hr__crc32_by_tables,
+};
+
+static const struct hr__crc32_path *const paths[] = {
 #if defined(__x86_64__)
-#include <immintrin.h>
-
-/* acc * x^d + next, d being the distance that the pair of constants k stands for. */
-__attribute__((target("pclmul,sse4.1"))) static inline __m128i fold(__m128i acc, __m128i k,
-                                                                    __m128i next)
-{
-    const __m128i lo = _mm_clmulepi64_si128(acc, k, 0x00);
-    const __m128i hi = _mm_clmulepi64_si128(acc, k, 0x11);
-    return _mm_xor_si128(_mm_xor_si128(lo, hi), next);
-}
-
-static inline __m128i load_128(const uint8_t *p)
-{
-    __m128i v;
-    memcpy(&v, p, sizeof v);
-    return v;
-}
-
-/* Four accumulators of 128 bits go over the data side by side, are folded into one, and that is
- * congruent to all that was read: its own CRC is taken by the tables. Needs n >= 64. The constants
- * are those of the paper's appendix: x^(512+32), x^(512-32) and x^(128+32), x^(128-32),
- * reflected. */
-__attribute__((target("pclmul,sse4.1"))) static uint32_t update_clmul(uint32_t crc,
-                                                                      const uint8_t *p, size_t n)
-{
-    const __m128i k64 = _mm_set_epi64x(0x1c6e41596, 0x154442bd4);
-    const __m128i k16 = _mm_set_epi64x(0x0ccaa009e, 0x1751997d0);
-    __m128i a = _mm_xor_si128(load_128(p), _mm_cvtsi32_si128((int)crc));
-    __m128i b = load_128(p + 16);
-    __m128i c = load_128(p + 32);
-    __m128i d = load_128(p + 48);
-    for (p += 64, n -= 64; n >= 64; p += 64, n -= 64) {
-        a = fold(a, k64, load_128(p));
-        b = fold(b, k64, load_128(p + 16));
-        c = fold(c, k64, load_128(p + 32));
-        d = fold(d, k64, load_128(p + 48));
-    }
-    a = fold(fold(fold(a, k16, b), k16, c), k16, d);
-    for (; n >= 16; p += 16, n -= 16)
-        a = fold(a, k16, load_128(p));
-    uint8_t rest[16];
-    memcpy(rest, &a, sizeof rest);
-    return update_plain(update_plain(0, rest, sizeof rest), p, n);
-}
-
-static uint32_t update(uint32_t crc, const uint8_t *p, size_t n)
-{
-    if (n >= 64 && __builtin_cpu_supports("pclmul") && __builtin_cpu_supports("sse4.1"))
-        return update_clmul(crc, p, n);
-    return update_plain(crc, p, n);
-}
-#else
-static uint32_t update(uint32_t crc, const uint8_t *p, size_t n)
-{
-    return update_plain(crc, p, n);
-}
+    &hr__crc32_clmul_512,
+    &hr__crc32_clmul_256,
+    &hr__crc32_clmul_128,
 #endif
+    &tables,
+};
+
+const struct hr__crc32_path *hr__crc32_path(size_t i)
+{
+    return i < sizeof paths / sizeof paths[0] ? paths[i] : NULL;
+}
 
 uint32_t hr__crc32(uint32_t crc, const void *data, size_t n_bytes)
 {
-    return ~update(~crc, data, n_bytes);
+    size_t i = 0;
+    while (n_bytes < paths[i]->min_bytes || !paths[i]->supported())
+        i++; /* the last one takes all */
+    return ~paths[i]->update(~crc, data, n_bytes);
 }
 
 uint32_t hr__crc32_plain(uint32_t crc, const void *data, size_t n_bytes)
 {
-    return ~update_plain(~crc, data, n_bytes);
+    return ~hr__crc32_by_tables(~crc, data, n_bytes);
 }
 
 static uint32_t multiply(uint32_t a, uint32_t b)
@@ -155,19 +124,25 @@ static uint32_t multiply(uint32_t a, uint32_t b)
     return product;
 }
 
-/* P is primitive, so x has order 2^32 - 1 and x^-e = x^(2^32 - 1 - e). */
+/* x^(2^i). P is primitive, so x has order 2^32 - 1, and these 32 span every exponent. */
+static const uint32_t x_power[32] = {
+    0x40000000u, 0x20000000u, 0x08000000u, 0x00800000u, 0x00008000u, 0xedb88320u, 0xb1e6b092u,
+    0xa06a2517u, 0xed627daeu, 0x88d14467u, 0xd7bbfe6au, 0xec447f11u, 0x8e7ea170u, 0x6427800eu,
+    0x4d47bae0u, 0x09fe548fu, 0x83852d0fu, 0x30362f1au, 0x7b5a9cc3u, 0x31fec169u, 0x9fec022au,
+    0x6c8dedc4u, 0x15d6874du, 0x5fde7a4eu, 0xbad90e37u, 0x2e4e5eefu, 0x4eaba214u, 0xa8a472c0u,
+    0x429a969eu, 0x148d302au, 0xc40ba6d0u, 0xc4e22c3cu,
+};
+
+/* x^-e = x^(2^32 - 1 - e). */
 uint32_t hr__crc32_shift(uint32_t a, uint64_t n_bytes, bool inverse)
 {
     const uint64_t order = UINT32_MAX;
     uint64_t exponent = n_bytes % order * 8 % order;
     if (inverse)
         exponent = order - exponent;
-    uint32_t power = 0x40000000u; /* x */
-    for (; exponent != 0; exponent >>= 1) {
+    for (int i = 0; exponent != 0; exponent >>= 1, i++)
         if (exponent & 1u)
-            a = multiply(a, power);
-        power = multiply(power, power);
-    }
+            a = multiply(a, x_power[i]);
     return a;
 }
 

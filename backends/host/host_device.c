@@ -5,7 +5,6 @@
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "status.h"
@@ -17,7 +16,7 @@ static void read_title(char title[HR__DEVICE_TEXT])
 {
     char line[512];
     FILE *file = fopen("/proc/cpuinfo", "re");
-    strcpy(title, "CPU");
+    snprintf(title, HR__DEVICE_TEXT, "CPU");
     while (file && fgets(line, sizeof line, file)) {
         if (sscanf(line, "model name : %127[^\n]", title) == 1)
             break;

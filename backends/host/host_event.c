@@ -81,7 +81,7 @@ void hr__host_event_await(struct hr__event *event, uint64_t record, hr_error *fa
 {
     struct hr__host_device *device = event->device;
     pthread_mutex_lock(&device->lock);
-    while (event->n_done < event->n_recorded)
+    while (event->n_done < record)
         pthread_cond_wait(&device->event_done, &device->lock);
     if (event->failure.code != HR_OK)
         *failure = event->failure;

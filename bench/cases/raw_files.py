@@ -3,8 +3,9 @@
 
 Usage: python3 bench/cases/raw_files.py HEADRACE [REPORT.json]
 
-The file of 1 GiB is random, in the page cache. What reaches null: is checked by its CRC-32, the
-copies are compared byte for byte, both outside the clock.
+The file of 1 GiB is random, in the page cache. It goes to null:, to a new file, and to a file in
+place of an older one of the same size. What reaches null: is checked by its CRC-32, the copies of
+both programs are compared byte for byte, all outside the clock.
 """
 
 import json
@@ -31,6 +32,27 @@ def make_input(path):
     return crc
 
 
+def check_null(crc):
+    """Stop unless null: sees the CRC-32 of the input."""
+    stats = json.loads(subprocess.run(
+        ["headrace", "run", "in", "null:", "--stats", "json"],
+        check=True, capture_output=True, text=True).stderr)
+    if stats["crc32"] != crc:
+        raise SystemExit(f"null: saw CRC-32 {stats['crc32']:08x}, the file has {crc:08x}")
+
+
+def copy_case(replace):
+    """Measure file to file, in place of an older output or not, and compare the copies."""
+    report = compare({
+        "headrace": "headrace run in ours",
+        "dd": "dd if=in of=theirs bs=4M",
+    }, N_BYTES, outputs={"headrace": "ours", "dd": "theirs"}, replace=replace)
+    for copy in ("ours", "theirs"):
+        subprocess.run(["cmp", "in", copy], check=True)
+        os.unlink(copy)
+    return report
+
+
 def main():
     """Measure, check, write."""
     command_folder = os.path.dirname(os.path.abspath(sys.argv[1]))
@@ -39,23 +61,15 @@ def main():
     os.environ["PATH"] = command_folder + os.pathsep + os.environ["PATH"]
     with tempfile.TemporaryDirectory(prefix="headrace-bench-") as folder:
         os.chdir(folder)
-        crc = make_input("in")
-        stats = json.loads(subprocess.run(
-            ["headrace", "run", "in", "null:", "--stats", "json"],
-            check=True, capture_output=True, text=True).stderr)
-        if stats["crc32"] != crc:
-            raise SystemExit(f"null: saw CRC-32 {stats['crc32']:08x}, the file has {crc:08x}")
+        check_null(make_input("in"))
         cases = {
             "file to null": compare({
                 "headrace": "headrace run in null:",
                 "dd": "dd if=in of=/dev/null bs=4M",
             }, N_BYTES),
-            "file to file": compare({
-                "headrace": "headrace run in ours",
-                "dd": "dd if=in of=theirs bs=4M",
-            }, N_BYTES, outputs={"headrace": "ours", "dd": "theirs"}),
+            "file to new file": copy_case(replace=False),
+            "file to replaced file": copy_case(replace=True),
         }
-        subprocess.run(["cmp", "in", "ours"], check=True)
         os.chdir("/")
         write_report(report_path, about, cases)
 

@@ -6,36 +6,169 @@
 #include <headrace.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 
 enum { EXIT_DONE = 0, EXIT_TRANSFER = 1, EXIT_USAGE = 2, EXIT_INTERRUPTED = 130 };
-enum { MAX_SOURCES = 1024 };
+enum { MAX_SOURCES = 1024, MAX_KERNELS = 64 };
 
 enum stats_format { STATS_NONE, STATS_TEXT, STATS_JSON };
+enum progress_choice { PROGRESS_AUTO, PROGRESS_ON, PROGRESS_OFF };
 
+/* The words of `headrace run`, already in the library's structs where these have a place. */
 struct options {
     char *ends[MAX_SOURCES + 1]; /* sources, then the sink */
     unsigned n_ends;
-    uint64_t chunk;
     uint64_t offset;
     uint64_t length;
-    bool range;
-    uint32_t depth;
-    uint32_t threads;
-    uint32_t io; /* enum hr_io_choice */
-    bool fsync;
-    bool strict;
-    enum stats_format stats;
+    uint32_t sink_flags;
+    uint32_t stats;    /* enum stats_format */
+    uint32_t progress; /* enum progress_choice */
+    char *result;      /* a path, or "-" */
+
+    const char *kernel_words[MAX_KERNELS]; /* as they were given, for reports */
+    struct hr_kernel kernels[MAX_KERNELS];
+    struct hr_kernel compiled;  /* what --entry, --unit and --out-unit say */
+    struct hr_kernel *compiles; /* the one of kernels that is compiled, or NULL */
+    char *kernel_file;          /* its source or image */
+    char *kernel_args;          /* hexadecimal digits or the name of a file */
+    char *dict;                 /* the name of a file */
+
+    struct hr_source sources[MAX_SOURCES];
+    struct hr_pipeline_config config;
+    struct hr_context_config context;
+    struct hr_loop_config loop;
 };
+
+/* ---- options.c ---- */
+
+/* Fills options, or prints what is wrong and exits. */
+void parse_run_options(int argc, char **argv, struct options *options);
+
+/* ---- words.c: the words of the command line ---- */
 
 /* "4M" is 4 x 1024 x 1024. False: not a size. */
 bool parse_size(const char *text, uint64_t *out);
+
+/* "1.5" is 1500. False: not a time. */
+bool parse_seconds(const char *text, uint32_t *out_ms);
+
+/* "none", "zstd" or "zstd:LEVEL". False: neither. */
+bool parse_encoding(const char *text, uint32_t *codec, int32_t *level);
+
+/* "auto", "host", "cuda:N" or "hip:N". */
+bool is_device_word(const char *text);
+
+/* Room for at least strlen(text) / 2 bytes at out. False: not an even number of hex digits. */
+bool parse_hex(const char *text, unsigned char *out);
+
+/* ---- ends.c ---- */
 
 /* False: *why says what is wrong. */
 bool parse_source(const char *text, struct hr_source *out, const char **why);
 bool parse_sink(const char *text, struct hr_sink *out, const char **why);
 
-void print_stats(const hr_pipeline *pipeline, const hr_loop *loop, const struct options *options);
+/* Names a connection, which may be the `peer:` of a sink. */
+bool is_socket_word(const char *text);
+
+/* ---- given_files.c ---- */
+
+/* Reads the dictionary, the kernel and its arguments. What it reads lives until the end of the
+ * program. False: said why on stderr. */
+bool load_given_files(struct options *options);
+
+/* ---- signals.c ---- */
+
+/* once, which may be NULL, is called in the handler of the first SIGINT or SIGTERM. */
+void catch_interrupts(void (*once)(void));
+bool interrupted(void);
+
+/* ---- notes.c: what the library says while it works ---- */
+
+enum { MAX_NOTES = 16 };
+
+void take_note(void *unused, const char *line); /* an hr_log_fn */
+unsigned n_notes(void);
+const char *note(unsigned i);
+
+/* ---- progress.c ---- */
+
+struct progress {
+    bool on;
+    int drawn; /* columns of the line that stands on the terminal */
+    uint64_t next_ns;
+    uint64_t last_ns;
+    uint64_t last_bytes;
+    double rate; /* bytes a second, smoothed */
+};
+
+void progress_begin(struct progress *progress, const struct options *options);
+
+/* How long the loop may sleep before the next call to progress_show; negative: for ever. */
+int progress_wait_ms(const struct progress *progress);
+
+void progress_show(struct progress *progress, const hr_pipeline *pipeline);
+void progress_wipe(struct progress *progress);
+
+/* ---- report.c, stats_json.c ---- */
+
+/* What one word of the command line asks for: how the stages shared the time. */
+struct report {
+    struct hr_stats stats;
+    const char *io; /* hr_loop_io */
+    const char *why;
+    bool null_sink;
+};
+
+/* False: there are no statistics. */
+bool make_report(const hr_pipeline *pipeline, const hr_loop *loop, const struct options *options,
+                 struct report *report);
+void print_report_text(const struct report *report, FILE *out);
+void print_report_line(const struct report *report, FILE *out); /* for the end of progress */
+void print_report_json(const struct report *report, FILE *out);
+
+/* Of the resource that the stage works with, 0 to 1. */
+double stage_utilisation(const struct hr_stats *stats, enum hr_stage stage);
+
+/* "CPU workers", "I/O", ... */
+const char *resource_word(const struct report *report, enum hr_stage stage);
+
+/* ---- results.c ---- */
+
+/* What the reductions found, to where --result says. False: said why on stderr. */
+bool write_results(hr_pipeline *pipeline, const struct options *options);
+
+/* ---- format.c ---- */
+
+enum { HUMAN_SIZE = 24 };
+
+/* "1.07 GB", where GB is 1e9; gives out. */
+const char *human_bytes(double bytes, char out[HUMAN_SIZE]);
+
+double seconds(uint64_t ns);
+
+/* A string of JSON: what is not UTF-8 becomes the replacement character. */
+void json_text(FILE *out, const char *text);
+
+/* ---- whole_file.c: a file appears under its name when it is whole ---- */
+
+struct whole_file {
+    FILE *stream;
+    char *path;
+    char *temporary; /* NULL: written in place, for devices and FIFOs */
+};
+
+/* Both: false with errno set. A file that failed to close is as it was before. */
+bool whole_file_open(struct whole_file *file, const char *path);
+bool whole_file_close(struct whole_file *file);
+void whole_file_drop(struct whole_file *file);
+
+/* ---- headrace_main.c ---- */
+
+/* EXIT_DONE if all that was printed went out, else says why and gives EXIT_TRANSFER. */
+int finish_stdout(void);
 
 int command_run(int argc, char **argv);
+int command_devices(int argc, char **argv);
+int command_bench(int argc, char **argv);
 
 #endif

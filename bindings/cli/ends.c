@@ -1,30 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The words of the command line that name sizes, sources and sinks. */
-#include <errno.h>
-#include <stdlib.h>
+/* The words that name sources and sinks. */
 #include <string.h>
 
 #include "cli.h"
 
-bool parse_size(const char *text, uint64_t *out)
+static bool begins_with(const char *text, const char *prefix)
 {
-    if (*text < '0' || *text > '9')
-        return false;
-    char *end;
-    errno = 0;
-    const unsigned long long number = strtoull(text, &end, 10);
-    unsigned shift = 0;
-    if (*end) {
-        static const char units[] = "KMGT";
-        const char *unit = strchr(units, *end);
-        if (!unit || end[1])
-            return false;
-        shift = 10u * (unsigned)(unit - units + 1);
-    }
-    if (errno || number > UINT64_MAX >> shift)
-        return false;
-    *out = (uint64_t)number << shift;
-    return true;
+    return strncmp(text, prefix, strlen(prefix)) == 0;
 }
 
 /* "-" and "fd:N". False: the text is neither; *why is set if it is a wrong fd:. */
@@ -35,59 +17,81 @@ static bool parse_descriptor(const char *text, int standard, int32_t *fd, const 
         *fd = standard;
         return true;
     }
-    if (strncmp(text, "fd:", 3) != 0)
+    if (!begins_with(text, "fd:"))
         return false;
     if (!parse_size(text + 3, &number) || number > INT32_MAX) {
-        *why = "after fd: comes the number of an open descriptor";
+        *why = "after fd: comes the number of an open descriptor, as in fd:3";
         return false;
     }
     *fd = (int32_t)number;
     return true;
 }
 
-/* Words that this command does not serve would otherwise be taken as names of files. */
-static bool is_network(const char *text)
+bool is_socket_word(const char *text)
 {
-    static const char *const prefixes[] = {"tcp://", "tcp-listen://", "unix:", "unix-listen:"};
-    for (unsigned i = 0; i < sizeof prefixes / sizeof prefixes[0]; i++)
-        if (strncmp(text, prefixes[i], strlen(prefixes[i])) == 0)
-            return true;
+    return begins_with(text, "tcp://") || begins_with(text, "tcp-listen://") ||
+           begins_with(text, "unix:") || begins_with(text, "unix-listen:");
+}
+
+/* What can be told without resolving a name; NULL: nothing is wrong. */
+static const char *wrong_address(const char *text)
+{
+    if (begins_with(text, "unix"))
+        return strchr(text, ':')[1] ? NULL : "a path is missing, as in unix:/run/name.sock";
+    const char *host = strstr(text, "://") + 3;
+    const char *after = *host == '[' ? strchr(host, ']') : host;
+    const char *port = after ? strrchr(after, ':') : NULL;
+    if (!port || !port[1])
+        return "a host and a port are wanted, as in tcp://localhost:9000 or tcp://[::1]:9000";
+    if (port == host && begins_with(text, "tcp://"))
+        return "a host is missing; tcp-listen://:PORT listens on all addresses";
+    return NULL;
+}
+
+/* Kinds that both ends have. False: the text is none of them, or *why is set. */
+static bool parse_common(const char *text, int standard, uint32_t *kind, int32_t *fd,
+                         const char **why)
+{
+    *why = NULL;
+    *kind = HR_FD;
+    if (parse_descriptor(text, standard, fd, why) || *why)
+        return !*why;
+    *kind = HR_SOCKET;
+    if (is_socket_word(text)) {
+        *why = wrong_address(text);
+        return !*why;
+    }
+    *kind = HR_FILE;
+    if (!*text)
+        *why = "the name is empty";
+    else if (strcmp(text, "device:") == 0)
+        *why = "gathering in device memory is not offered by the command of this version; a file "
+               "of that name is ./device:";
     return false;
 }
 
-static const char no_network[] =
-    "connecting is not offered by this version; open the socket and pass it as fd:N, or name a "
-    "file ./NAME";
-
 bool parse_source(const char *text, struct hr_source *out, const char **why)
 {
-    *out = (struct hr_source){.struct_size = sizeof *out, .kind = HR_FD};
-    *why = NULL;
-    if (parse_descriptor(text, 0, &out->fd, why))
-        return true;
-    if (!*why && is_network(text))
-        *why = no_network;
-    else if (!*why && strcmp(text, "null:") == 0)
+    *out = (struct hr_source){.struct_size = sizeof *out, .path = text};
+    if (parse_common(text, 0, &out->kind, &out->fd, why) || *why)
+        return !*why;
+    if (strcmp(text, "null:") == 0)
         *why = "null: is a sink only; /dev/null is an empty source";
-    out->kind = HR_FILE;
-    out->path = text;
+    else if (strcmp(text, "peer:") == 0)
+        *why = "peer: is a sink only: the connection that the first source came from";
     return !*why;
 }
 
 bool parse_sink(const char *text, struct hr_sink *out, const char **why)
 {
-    *out = (struct hr_sink){.struct_size = sizeof *out, .kind = HR_NULL};
-    *why = NULL;
-    if (strcmp(text, "null:") == 0)
-        return true;
-    out->kind = HR_FD;
-    if (parse_descriptor(text, 1, &out->fd, why))
-        return true;
-    if (!*why && is_network(text))
-        *why = no_network;
-    else if (!*why && strcmp(text, "device:") == 0)
-        *why = "no GPU device is offered by this version";
-    out->kind = HR_FILE;
-    out->path = text;
-    return !*why;
+    *out = (struct hr_sink){.struct_size = sizeof *out, .path = text};
+    if (parse_common(text, 1, &out->kind, &out->fd, why) || *why)
+        return !*why;
+    if (strcmp(text, "null:") == 0) {
+        out->kind = HR_NULL;
+        out->path = NULL;
+    } else if (strcmp(text, "peer:") == 0) {
+        out->kind = HR_SOCKET;
+    }
+    return true;
 }

@@ -1,35 +1,76 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The command headrace: chooses the subcommand. */
-#include <stdio.h>
+#include <argp.h>
+#include <errno.h>
 #include <string.h>
 
 #include "cli.h"
 
-static const char usage[] = "Usage: headrace run SOURCE... SINK [OPTION...]\n"
-                            "       headrace --version\n"
-                            "       headrace --help\n"
-                            "\n"
-                            "Streams files, pipes and descriptors through a pipeline that reads\n"
-                            "ahead while it writes. 'headrace run --help' lists the options.\n";
+static const char usage[] =
+    "Usage: headrace run SOURCE... SINK [OPTION...]\n"
+    "       headrace devices [--json]\n"
+    "       headrace bench [--list|CASE...] [OPTION...]\n"
+    "       headrace --version\n"
+    "       headrace --help\n"
+    "\n"
+    "Streams files, pipes and sockets through a pipeline in which reading, unpacking,\n"
+    "kernels, packing and writing all work at once.\n"
+    "\n"
+    "  run      moves a stream from its sources to its sink\n"
+    "  devices  lists what kernels can run on, and why something is absent\n"
+    "  bench    measures what this machine can do, and the pipeline against it\n"
+    "\n"
+    "'headrace COMMAND --help' lists the options of a command.\n";
+
+static const struct command {
+    const char *word;
+    char name[20]; /* what argp calls the program in its messages */
+    int (*run)(int argc, char **argv);
+} commands[] = {
+    {"run", "headrace run", command_run},
+    {"devices", "headrace devices", command_devices},
+    {"bench", "headrace bench", command_bench},
+};
+
+static void print_version(FILE *stream, struct argp_state *state)
+{
+    (void)state;
+    fprintf(stream, "headrace %s\n", hr_version());
+}
+
+int finish_stdout(void)
+{
+    const bool wrong = ferror(stdout);
+    if (fflush(stdout) == 0 && !wrong)
+        return EXIT_DONE;
+    fprintf(stderr, "headrace: standard output: %s\n", strerror(errno));
+    return EXIT_TRANSFER;
+}
 
 int main(int argc, char **argv)
 {
     const char *word = argc > 1 ? argv[1] : "";
-    if (strcmp(word, "run") == 0) {
-        static char name[] = "headrace run";
+    argp_program_version_hook = print_version;
+    argp_err_exit_status = EXIT_USAGE;
+    for (unsigned i = 0; i < sizeof commands / sizeof commands[0]; i++) {
+        if (strcmp(word, commands[i].word) != 0)
+            continue;
+        char name[sizeof commands[i].name];
+        memcpy(name, commands[i].name, sizeof name);
         argv[1] = name;
-        return command_run(argc - 1, argv + 1);
+        return commands[i].run(argc - 1, argv + 1);
     }
-    if (strcmp(word, "--version") == 0) {
-        printf("headrace %s\n", hr_version());
-        return EXIT_DONE;
+    if (strcmp(word, "--version") == 0 || strcmp(word, "-V") == 0) {
+        print_version(stdout, NULL);
+        return finish_stdout();
     }
-    if (strcmp(word, "--help") == 0) {
+    if (strcmp(word, "--help") == 0 || strcmp(word, "-?") == 0 || strcmp(word, "-h") == 0) {
         fputs(usage, stdout);
-        return EXIT_DONE;
+        return finish_stdout();
     }
     if (*word)
-        fprintf(stderr, "headrace: there is no command '%s'\n", word);
+        fprintf(stderr, "headrace: there is no command '%s'; there are run, devices and bench\n\n",
+                word);
     fputs(usage, stderr);
     return EXIT_USAGE;
 }

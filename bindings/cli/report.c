@@ -1,75 +1,145 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The final table of stages, as text and as JSON, on stderr. */
-#include <stdio.h>
+/* What the statistics say about a transfer, in words and as a table. */
+#include <string.h>
 
 #include "cli.h"
 
-static double seconds(uint64_t ns)
+bool make_report(const hr_pipeline *pipeline, const hr_loop *loop, const struct options *options,
+                 struct report *report)
 {
-    return (double)ns / 1e9;
+    *report = (struct report){.stats.struct_size = sizeof report->stats};
+    report->io = hr_loop_io(loop, &report->why);
+    report->null_sink = options->config.sink.kind == HR_NULL;
+    return hr_pipeline_stats(pipeline, &report->stats) == HR_OK;
 }
 
-static void print_text(const struct hr_stats *s, const char *io, const char *why, bool crc)
+static bool did_something(const struct hr_stage_stats *stage)
 {
+    return stage->chunks || stage->bytes_in || stage->bytes_out || stage->service_ns;
+}
+
+/* service_ns of the wall time of everything that could have worked. */
+static double part_of_wall(const struct hr_stats *s, uint64_t service_ns, uint32_t capacity)
+{
+    const double room = seconds(s->wall_ns) * (capacity ? capacity : 1);
+    return room > 0 ? seconds(service_ns) / room : 0;
+}
+
+double stage_utilisation(const struct hr_stats *s, enum hr_stage stage)
+{
+    uint64_t service_ns = 0;
+    for (unsigned i = HR_STAGE_READ; i < HR_STAGE_COUNT; i++)
+        if (s->stages[i].resource == s->stages[stage].resource)
+            service_ns += s->stages[i].service_ns;
+    return part_of_wall(s, service_ns, s->stages[stage].capacity);
+}
+
+const char *resource_word(const struct report *r, enum hr_stage stage)
+{
+    const bool many = r->stats.stages[stage].capacity > 1;
+    const bool on_host = strcmp(r->stats.device, "host") == 0;
+    const bool checks = stage == HR_STAGE_WRITE && r->null_sink; /* a CRC-32: workers' work */
+    if (stage == HR_STAGE_H2D || stage == HR_STAGE_D2H)
+        return on_host ? "memory copy" : "copy engine";
+    if (stage == HR_STAGE_KERNEL && !on_host)
+        return many ? "streams" : "stream";
+    if ((stage == HR_STAGE_READ || stage == HR_STAGE_WRITE) && !checks)
+        return "I/O";
+    return many ? "CPU workers" : "CPU worker";
+}
+
+/* "decode (4 CPU workers, 97 % busy)" */
+static void print_bottleneck(const struct report *r, FILE *out)
+{
+    const enum hr_stage stage = (enum hr_stage)r->stats.bottleneck;
+    const uint32_t capacity = r->stats.stages[stage].capacity;
+    fprintf(out, "%s (", hr_stage_name(stage));
+    if (capacity > 1)
+        fprintf(out, "%u ", capacity);
+    fprintf(out, "%s, %.0f %% busy)", resource_word(r, stage),
+            100 * stage_utilisation(&r->stats, stage));
+}
+
+static bool has_bottleneck(const struct hr_stats *s)
+{
+    return s->bottleneck > HR_STAGE_NONE && s->bottleneck < HR_STAGE_COUNT;
+}
+
+static void print_stage(const struct hr_stats *s, enum hr_stage i, FILE *out)
+{
+    const struct hr_stage_stats *stage = &s->stages[i];
+    char in[HUMAN_SIZE];
+    char gone[HUMAN_SIZE];
+    fprintf(out, "%-6s %9llu %9s %9s %10.3f %4.0f %% %10.3f %10.3f\n", hr_stage_name(i),
+            (unsigned long long)stage->chunks, human_bytes((double)stage->bytes_in, in),
+            human_bytes((double)stage->bytes_out, gone), seconds(stage->service_ns),
+            100 * part_of_wall(s, stage->service_ns, stage->capacity), seconds(stage->starved_ns),
+            seconds(stage->blocked_ns));
+}
+
+static void print_bytes(const char *what, uint64_t bytes, FILE *out)
+{
+    char text[HUMAN_SIZE];
+    if (bytes)
+        fprintf(out, "%s %s\n", what, human_bytes((double)bytes, text));
+}
+
+/* The rate of what was read, and of what was written if that is another number of bytes. */
+static void print_wall(const struct hr_stats *s, FILE *out)
+{
+    const uint64_t in = s->stages[HR_STAGE_READ].bytes_in;
+    const uint64_t gone = s->stages[HR_STAGE_WRITE].bytes_out;
     const double wall = seconds(s->wall_ns);
-    fprintf(stderr, "%-6s %10s %16s %12s %10s\n", "stage", "chunks", "bytes", "service s",
-            "of wall");
-    for (int i = HR_STAGE_READ; i < HR_STAGE_COUNT; i++) {
-        const struct hr_stage_stats *stage = &s->stages[i];
-        fprintf(stderr, "%-6s %10llu %16llu %12.3f %9.0f%%\n", hr_stage_name((enum hr_stage)i),
-                (unsigned long long)stage->chunks, (unsigned long long)stage->bytes_out,
-                seconds(stage->service_ns), wall > 0 ? 100 * seconds(stage->service_ns) / wall : 0);
-    }
-    const double bytes = (double)s->stages[HR_STAGE_WRITE].bytes_out;
-    fprintf(stderr, "wall %.3f s, %.2f GB/s; %u slots of %llu bytes; io: %s%s%s\n", wall,
-            wall > 0 ? bytes / wall / 1e9 : 0, s->depth, (unsigned long long)s->chunk_size, io,
-            *why ? ", because " : "", why);
-    if (crc)
-        fprintf(stderr, "crc32 %08x\n", s->crc32);
+    char rate[HUMAN_SIZE];
+    fprintf(out, "wall %.3f s", wall);
+    if (wall > 0)
+        fprintf(out, ", %s/s", human_bytes((double)in / wall, rate));
+    if (wall > 0 && gone != in)
+        fprintf(out, " in, %s/s out", human_bytes((double)gone / wall, rate));
+    fputc('\n', out);
 }
 
-/* why is the library's own text: it holds no character that JSON must escape but quotes. */
-static void print_json_text(const char *text)
+void print_report_text(const struct report *r, FILE *out)
 {
-    fputc('"', stderr);
-    for (; *text; text++) {
-        if (*text == '"' || *text == '\\')
-            fputc('\\', stderr);
-        fputc((unsigned char)*text < ' ' ? ' ' : *text, stderr);
+    const struct hr_stats *s = &r->stats;
+    char text[HUMAN_SIZE];
+    fprintf(out, "%-6s %9s %9s %9s %10s %6s %10s %10s\n", "stage", "chunks", "in", "out",
+            "service s", "busy", "starved s", "blocked s");
+    for (unsigned i = HR_STAGE_READ; i < HR_STAGE_COUNT; i++)
+        if (did_something(&s->stages[i]))
+            print_stage(s, (enum hr_stage)i, out);
+    print_wall(s, out);
+    if (has_bottleneck(s)) {
+        fputs("bottleneck: ", out);
+        print_bottleneck(r, out);
+        fprintf(out,
+                "\noverlap efficiency %.2f, where at 1.00 the slowest never waited; gain %.2f "
+                "over one after the other\n",
+                s->overlap, s->gain);
     }
-    fputc('"', stderr);
+    fprintf(out, "%u slots of %s", s->depth, human_bytes((double)s->chunk_size, text));
+    fprintf(out, ", %s leased\n", human_bytes((double)s->leased_bytes, text));
+    if (s->device[0])
+        fprintf(out, "device: %s, %u stream%s\n", s->device, s->n_streams,
+                s->n_streams == 1 ? "" : "s");
+    fprintf(out, "io: %s%s%s\n", r->io, *r->why ? ", because " : "", r->why);
+    if (s->n_frames_in)
+        fprintf(out, "zstd frames decoded: %llu\n", (unsigned long long)s->n_frames_in);
+    print_bytes("dropped on the way to the range:", s->dropped_bytes, out);
+    print_bytes("past the page cache:", s->direct_bytes, out);
+    if (r->null_sink)
+        fprintf(out, "crc32 %08x\n", s->crc32);
 }
 
-static void print_json(const struct hr_stats *s, const char *io, const char *why, bool crc)
+void print_report_line(const struct report *r, FILE *out)
 {
-    fprintf(stderr, "{\"wall_ns\": %llu, \"chunk_bytes\": %llu, \"slots\": %u, \"io\": \"%s\", ",
-            (unsigned long long)s->wall_ns, (unsigned long long)s->chunk_size, s->depth, io);
-    fputs("\"io_why\": ", stderr);
-    print_json_text(why);
-    if (crc)
-        fprintf(stderr, ", \"crc32\": %u", s->crc32);
-    for (int i = HR_STAGE_READ; i < HR_STAGE_COUNT; i++) {
-        const struct hr_stage_stats *stage = &s->stages[i];
-        fprintf(stderr, ", \"%s\": {\"chunks\": %llu, \"bytes\": %llu, \"service_ns\": %llu}",
-                hr_stage_name((enum hr_stage)i), (unsigned long long)stage->chunks,
-                (unsigned long long)stage->bytes_out, (unsigned long long)stage->service_ns);
+    char bytes[HUMAN_SIZE];
+    fprintf(out, "headrace: %s, ",
+            human_bytes((double)r->stats.stages[HR_STAGE_READ].bytes_in, bytes));
+    if (has_bottleneck(&r->stats)) {
+        fputs("bottleneck: ", out);
+        print_bottleneck(r, out);
+        fputs(", ", out);
     }
-    fputs("}\n", stderr);
-}
-
-void print_stats(const hr_pipeline *pipeline, const hr_loop *loop, const struct options *options)
-{
-    struct hr_stats stats = {.struct_size = sizeof stats};
-    if (options->stats == STATS_NONE || hr_pipeline_stats(pipeline, &stats) != HR_OK)
-        return;
-    const char *why;
-    const char *io = hr_loop_io(loop, &why);
-    struct hr_sink sink;
-    const char *ignored;
-    const bool crc =
-        parse_sink(options->ends[options->n_ends - 1], &sink, &ignored) && sink.kind == HR_NULL;
-    if (options->stats == STATS_TEXT)
-        print_text(&stats, io, why, crc);
-    else
-        print_json(&stats, io, why, crc);
+    print_wall(&r->stats, out);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* One body per behaviour, run by both engines: BOTH(name) makes the tests name_uring and
- * name_threads. A signal that the engines must not let through ends the test's process. */
+/* Files and streams through both engines. A signal that the engines must not let through ends the
+ * test's process. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -8,188 +8,13 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/time.h>
-#include <time.h>
 #include <unistd.h>
 
-#include "io.h"
-
-enum { WAIT_MS = 10000, PAGE = 4096 };
-
-struct rig {
-    struct hr__io *io;
-    int event_fd;
-    unsigned n_done;
-    bool is_uring;
-};
-
-static hr_status create_uring(const struct hr__io_config *config, struct hr__io **out,
-                              hr_error *err)
-{
-#if HR_HAVE_URING
-    return hr__uring_create(config, out, err);
-#else
-    (void)config;
-    (void)out;
-    snprintf(err->text, sizeof err->text, "built without liburing");
-    return HR_EUNSUPPORTED;
-#endif
-}
-
-static void set_up(struct rig *rig, bool is_uring, unsigned entries)
-{
-    hr_error err = {0};
-    *rig = (struct rig){.event_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC), .is_uring = is_uring};
-    const struct hr__io_config config = {
-        .entries = entries,
-        .threads = 3,
-        .event_fd = rig->event_fd,
-    };
-    const hr_status status = is_uring ? create_uring(&config, &rig->io, &err)
-                                      : hr__posix_io_create(&config, &rig->io, &err);
-    if (is_uring && status == HR_EUNSUPPORTED) {
-        cr_skip_test("%s", err.text);
-    }
-    cr_assert_eq(status, HR_OK, "%s", err.text);
-}
-
-static void run(void (*body)(struct rig *rig), bool is_uring, unsigned entries)
-{
-    struct rig rig;
-    set_up(&rig, is_uring, entries);
-    body(&rig);
-    cr_assert_eq(rig.io->in_flight, 0);
-    rig.io->ops->destroy(rig.io);
-    close(rig.event_fd);
-}
-
-#define BOTH_WITH(name, entries)                                                                   \
-    static void name(struct rig *rig);                                                             \
-    Test(io, name##_uring, .timeout = 60)                                                          \
-    {                                                                                              \
-        run(name, true, entries);                                                                  \
-    }                                                                                              \
-    Test(io, name##_threads, .timeout = 60)                                                        \
-    {                                                                                              \
-        run(name, false, entries);                                                                 \
-    }                                                                                              \
-    static void name(struct rig *rig)
-#define BOTH(name) BOTH_WITH(name, 64)
-
-/* --- helpers --- */
-
-static void count_done(struct hr__io_request *request)
-{
-    ((struct rig *)request->owner)->n_done++;
-}
-
-static struct hr__io_request make(struct rig *rig, enum hr__io_op op, int fd, void *buffer,
-                                  size_t size, uint64_t offset)
-{
-    return (struct hr__io_request){
-        .op = op,
-        .fd = fd,
-        .buffer = buffer,
-        .size = size,
-        .offset = offset,
-        .region = -1,
-        .result = -12345,
-        .done = count_done,
-        .owner = rig,
-    };
-}
-
-static void start(struct rig *rig, struct hr__io_request *request)
-{
-    rig->io->ops->submit(rig->io, request);
-    rig->io->ops->flush(rig->io);
-}
-
-/* Sleeps on the eventfd and reaps, as a loop does, until n requests are done. */
-static void wait_done(struct rig *rig, unsigned n)
-{
-    while (rig->n_done < n) {
-        struct pollfd p = {.fd = rig->event_fd, .events = POLLIN};
-        const int ready = poll(&p, 1, WAIT_MS);
-        cr_assert(ready == 1 || (ready < 0 && errno == EINTR), "%u of %u done", rig->n_done, n);
-        uint64_t count;
-        ssize_t size = read(rig->event_fd, &count, sizeof count);
-        (void)size;
-        rig->io->ops->reap(rig->io);
-    }
-}
-
-static int64_t finish(struct rig *rig, struct hr__io_request *request)
-{
-    wait_done(rig, rig->n_done + 1);
-    return request->result;
-}
-
-static int64_t once(struct rig *rig, enum hr__io_op op, int fd, void *buffer, size_t size,
-                    uint64_t offset)
-{
-    struct hr__io_request request = make(rig, op, fd, buffer, size, offset);
-    start(rig, &request);
-    return finish(rig, &request);
-}
-
-static unsigned char pattern(uint64_t at)
-{
-    return (unsigned char)((at * 2654435761u) >> 13);
-}
-
-static void fill(unsigned char *p, size_t n, uint64_t from)
-{
-    for (size_t i = 0; i < n; i++) {
-        p[i] = pattern(from + i);
-    }
-}
-
-static void check(const unsigned char *p, size_t n, uint64_t from)
-{
-    for (size_t i = 0; i < n; i++) {
-        cr_assert_eq(p[i], pattern(from + i), "byte %zu", i);
-    }
-}
-
-static int temporary(size_t size)
-{
-    char name[] = "/tmp/headrace-io-XXXXXX";
-    const int fd = mkstemp(name);
-    cr_assert_geq(fd, 0);
-    unlink(name);
-    unsigned char *p = malloc(size + 1);
-    fill(p, size, 0);
-    cr_assert_eq(pwrite(fd, p, size, 0), (ssize_t)size);
-    free(p);
-    return fd;
-}
-
-static void pause_ms(long ms)
-{
-    const struct timespec t = {.tv_nsec = ms * 1000000};
-    nanosleep(&t, NULL);
-}
-
-/* A stream of both kinds: fds[0] to read, fds[1] to write. */
-static void open_stream(int fds[2], bool is_socket, bool is_nonblock)
-{
-    cr_assert_eq(is_socket ? socketpair(AF_UNIX, SOCK_STREAM, 0, fds) : pipe(fds), 0);
-    for (int i = 0; is_nonblock && i < 2; i++) {
-        fcntl(fds[i], F_SETFL, fcntl(fds[i], F_GETFL) | O_NONBLOCK);
-    }
-}
-
-static void close_stream(const int fds[2])
-{
-    close(fds[0]);
-    close(fds[1]);
-}
+#include "io_rig.h"
 
 /* --- files --- */
 
@@ -260,8 +85,8 @@ BOTH(devices_behave)
 BOTH(a_wrong_descriptor_is_the_result)
 {
     char p[1];
-    static const enum hr__io_op ops[] = {HR__IO_READ, HR__IO_WRITE, HR__IO_RECV,
-                                         HR__IO_SEND, HR__IO_POLL,  HR__IO_FSYNC};
+    static const enum hr__io_op ops[] = {HR__IO_READ, HR__IO_WRITE,    HR__IO_RECV, HR__IO_SEND,
+                                         HR__IO_POLL, HR__IO_POLL_OUT, HR__IO_FSYNC};
     for (size_t i = 0; i < sizeof ops / sizeof *ops; i++) {
         cr_assert_eq(once(rig, ops[i], -1, p, 1, 0), -EBADF, "op %zu", i);
     }
@@ -535,36 +360,6 @@ BOTH(nothing_asked_of_a_silent_stream_is_nothing_at_once)
         cr_assert_eq(once(rig, HR__IO_SEND, fds[1], p, 0, 0), 0);
         close_stream(fds);
     }
-}
-
-BOTH(idle_polls_do_not_hold_up_files)
-{
-    enum { N = 256 };
-    static struct hr__io_request polls[N];
-    static int pairs[N][2];
-    unsigned char p[PAGE];
-    const int fd = temporary(PAGE);
-    rig->io->ops->destroy(rig->io);
-    close(rig->event_fd);
-    set_up(rig, rig->is_uring, 512);
-    for (int i = 0; i < N; i++) {
-        open_stream(pairs[i], true, false);
-        polls[i] = make(rig, HR__IO_POLL, pairs[i][0], NULL, 0, 0);
-        start(rig, &polls[i]);
-    }
-    for (int i = 0; i < 100; i++) {
-        cr_assert_eq(once(rig, HR__IO_READ, fd, p, PAGE, 0), PAGE);
-    }
-    for (int i = 0; i < N; i += 2) {
-        cr_assert_eq(write(pairs[i][1], "x", 1), 1);
-        close(pairs[i + 1][1]);
-    }
-    wait_done(rig, 100 + N);
-    for (int i = 0; i < N; i++) {
-        cr_assert_eq(polls[i].result, 0);
-        close(pairs[i][0]);
-    }
-    close(fd);
 }
 
 /* --- cancel, done(), signals --- */

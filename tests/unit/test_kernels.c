@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "crc32.h"
 #include "host_kernels.h"
 
 static const size_t sizes[] = {0, 1, 7, 4097};
@@ -486,23 +487,74 @@ Test(kernels, histogram_has_half_open_bins_and_the_last_is_closed)
     free(state);
 }
 
-Test(kernels, crc32_agrees_with_known_values_and_its_two_paths_agree)
+static void fill_random(unsigned char *data, size_t n)
+{
+    uint64_t seed = 3;
+    for (size_t i = 0; i < n; i++)
+        data[i] = (unsigned char)next_random(&seed);
+}
+
+Test(kernels, crc32_agrees_with_known_values_and_pieces_combine_to_the_whole)
 {
     unsigned char data[4097];
-    uint64_t seed = 3;
-    for (size_t i = 0; i < sizeof data; i++)
-        data[i] = (unsigned char)next_random(&seed);
+    fill_random(data, sizeof data);
     cr_expect_eq(hr__crc32(0, "", 0), 0);
     cr_expect_eq(hr__crc32(0, "123456789", 9), 0xcbf43926);
     cr_expect_eq(reduce("crc32", "123456789", 9), 0xcbf43926);
     cr_expect_eq(hr__crc32(0, "The quick brown fox jumps over the lazy dog", 43), 0x414fa339);
-    for (size_t n = 0; n < 300; n++)
-        cr_assert_eq(hr__crc32(7, data + n % 9, n), hr__crc32_plain(7, data + n % 9, n));
-    cr_expect_eq(hr__crc32(0, data + 1, 4096), hr__crc32_plain(0, data + 1, 4096));
+    for (size_t n = 0; n <= sizeof data; n++)
+        cr_assert_eq(hr__crc32(7, data, n), hr__crc32_plain(7, data, n), "%zu bytes", n);
     for (size_t n = 0; n <= sizeof data; n += 241)
         cr_expect_eq(hr__crc32_combine(hr__crc32(0, data, n),
                                        hr__crc32(0, data + n, sizeof data - n), sizeof data - n),
                      hr__crc32(0, data, sizeof data));
+}
+
+/* The data end where the allocation ends, so that a sanitizer sees every byte too far. */
+static void check_crc32_path(const struct hr__crc32_path *path, const unsigned char *data,
+                             size_t max_bytes, uint64_t *seed)
+{
+    for (size_t n = path->min_bytes; n <= max_bytes; n++) {
+        const size_t offset = next_random(seed) % 65;
+        const uint32_t first = (uint32_t)next_random(seed);
+        unsigned char *memory = malloc(offset + n + 1);
+        cr_assert_not_null(memory);
+        unsigned char *at = memory + 1 + offset;
+        memcpy(at, data + offset, n);
+        cr_assert_eq(path->update(first, at, n), hr__crc32_by_tables(first, at, n),
+                     "%s: %zu bytes at offset %zu, from %08x", path->name, n, offset, first);
+        free(memory);
+    }
+}
+
+Test(kernels, crc32_is_the_same_by_every_path_at_all_lengths_offsets_and_beginnings)
+{
+    enum { MAX_BYTES = 2048 };
+    static unsigned char data[(1 << 20) + 64];
+    uint64_t seed = 4;
+    size_t n_paths = 0;
+    fill_random(data, sizeof data);
+    for (const struct hr__crc32_path *path; (path = hr__crc32_path(n_paths)) != NULL; n_paths++) {
+        if (!path->supported()) {
+            cr_log_warn("crc32: this processor lacks %s: not tested", path->name);
+            continue;
+        }
+        check_crc32_path(path, data, MAX_BYTES, &seed);
+        cr_expect_eq(path->update(5, data + 1, 1 << 20), hr__crc32_by_tables(5, data + 1, 1 << 20),
+                     "%s: 1 MiB", path->name);
+    }
+    cr_expect_geq(n_paths, 1);
+    cr_expect_eq(hr__crc32_path(n_paths - 1)->min_bytes, 0, "the last path takes every length");
+}
+
+Test(kernels, crc32_shift_is_a_multiplication_by_that_many_zero_bytes)
+{
+    static const unsigned char zeros[5000];
+    for (size_t n = 0; n < sizeof zeros; n += 1 + n / 7) {
+        const uint32_t shifted = hr__crc32_shift(0x89abcdef, n, false);
+        cr_expect_eq(shifted, hr__crc32_by_tables(0x89abcdef, zeros, n), "%zu bytes", n);
+        cr_expect_eq(hr__crc32_shift(shifted, n, true), 0x89abcdef, "%zu bytes back", n);
+    }
 }
 
 Test(kernels, crc32_positions_may_lie_beyond_the_order_of_x)

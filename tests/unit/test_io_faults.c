@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The io_uring engine when the kernel does not take what is submitted: this program's own
+ * io_uring_submit stands before the library's. */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "io_rig.h"
+
+#if HR_HAVE_URING
+#include <liburing.h>
+
+static int fault;          /* what a failing call returns; 0: none fails */
+static unsigned fail_each; /* which calls: every n-th */
+static unsigned n_calls;
+
+int io_uring_submit(struct io_uring *ring)
+{
+    if (fault != 0 && ++n_calls % fail_each == 0) {
+        return fault;
+    }
+    return io_uring_submit_and_wait(ring, 0);
+}
+
+static void read_with_faults(struct rig *rig)
+{
+    enum { N = 200, SIZE = 997 };
+    static const int faults[] = {-EINTR, -EAGAIN, -EBUSY, 0};
+    static struct hr__io_request requests[N];
+    const int fd = temporary((size_t)N * SIZE);
+    unsigned char *p = malloc((size_t)N * SIZE);
+    for (unsigned i = 0; i < 8; i++) {
+        fault = faults[i % 4];
+        fail_each = 2 + i / 4;
+        memset(p, 0, (size_t)N * SIZE);
+        for (size_t j = 0; j < N; j++) {
+            requests[j] = make(rig, HR__IO_READ, fd, p + j * SIZE, SIZE, j * SIZE);
+            rig->io->ops->submit(rig->io, &requests[j]);
+        }
+        rig->io->ops->flush(rig->io);
+        wait_done(rig, (i + 1) * N);
+        for (size_t j = 0; j < N; j++) {
+            cr_assert_eq(requests[j].result, SIZE);
+        }
+        check(p, (size_t)N * SIZE, 0);
+    }
+    cr_assert_gt(n_calls, N / 4, "the engine submits by another call");
+    free(p);
+    close(fd);
+}
+
+Test(io, a_submit_that_is_put_off_loses_nothing, .timeout = 60)
+{
+    run(read_with_faults, true, 4);
+}
+
+/* What the kernel has already still ends by itself; all else ends with the error. */
+Test(io, a_submit_that_fails_for_good_ends_every_request, .timeout = 60)
+{
+    enum { N = 10 };
+    struct rig rig;
+    struct hr__io_request requests[N];
+    char in[4];
+    int fds[2];
+    set_up(&rig, true, 4);
+    open_stream(fds, false, false);
+    struct hr__io_request first = make(&rig, HR__IO_RECV, fds[0], in, sizeof in, 0);
+    start(&rig, &first);
+    fault = -EBADR;
+    fail_each = 1;
+    for (size_t i = 0; i < N; i++) {
+        requests[i] = make(&rig, HR__IO_POLL_OUT, fds[1], NULL, 0, 0);
+        start(&rig, &requests[i]);
+    }
+    wait_done(&rig, N);
+    for (size_t i = 0; i < N; i++) {
+        cr_assert_eq(requests[i].result, -EBADR);
+    }
+    cr_assert_eq(once(&rig, HR__IO_POLL, fds[0], NULL, 0, 0), -EBADR, "later on");
+    cr_assert_eq(write(fds[1], "abcd", 4), 4);
+    cr_assert_eq(finish(&rig, &first), 4);
+    cr_assert_eq(rig.io->in_flight, 0);
+    rig.io->ops->destroy(rig.io);
+    close(rig.event_fd);
+    close_stream(fds);
+}
+#endif
