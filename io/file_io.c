@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "file_io.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -243,6 +244,7 @@ static void forget(struct hr__target *target)
 /* Makes the rename itself durable. */
 static bool sync_directory(const char *path)
 {
+    assert(path);
     const char *slash = strrchr(path, '/');
     char *directory = slash ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
     if (!directory)

@@ -432,6 +432,8 @@ static hr_status refused(hr_error *err, const char *call, int error)
                     likely_cause(error));
 }
 
+enum { N_PROBED = 256 };
+
 static bool has_operations(const struct io_uring_probe *probe)
 {
     static const int needed[] = {
@@ -475,9 +477,16 @@ hr_status hr__uring_create(const struct hr__io_config *config, struct hr__io **o
     if (status != HR_OK) {
         goto free_self;
     }
-    struct io_uring_probe *probe = io_uring_get_probe_ring(&self->ring);
-    const bool usable = probe != NULL && has_operations(probe);
-    io_uring_free_probe(probe);
+    /* Not io_uring_get_probe: its NULL does not tell a lack of memory from an old kernel. */
+    struct io_uring_probe *probe = calloc(1, sizeof *probe + N_PROBED * sizeof probe->ops[0]);
+    if (probe == NULL) {
+        status = hr__fail(err, HR_ENOMEM, (struct hr__where){.native = ENOMEM},
+                          "no memory for the io_uring engine");
+        goto exit_ring;
+    }
+    const bool usable =
+        io_uring_register_probe(&self->ring, probe, N_PROBED) >= 0 && has_operations(probe);
+    free(probe);
     if (!usable) {
         status = refused(err, "probe for the operations needed", EOPNOTSUPP);
         goto exit_ring;

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Builds headrace in build/ and runs every test. The last line counts them; the exit status is 0 if
-# none failed, 1 if some did, 2 if the tools are not there.
+# none failed, 1 if some did, 2 if the tools are not there. HR_TEST_IO limits the tests to one I/O
+# engine: uring, threads or auto.
 set -u
 export LC_ALL=C.UTF-8
 cd "$(dirname "$0")/.." || exit 2
@@ -28,8 +29,20 @@ run_criterion test pipeline
 run_mains test conformance
 run_kernels_numpy
 run_replay test
-run_cli test
+run_scripts test cli
+run_mains test faults
+run_scripts test faults
 check 'README example' bash tests/support/readme_example.sh build/test
+
+# Other circumstances: io_uring refused as containers do, an ordinary user, a single CPU
+if build/test/tests/no_uring 1 true; then
+    HR_TEST_IO=auto in_variant 'without io_uring' build/test/tests/no_uring 1
+else
+    count 0 0 1 'test without io_uring: the system takes no filter'
+fi
+as_ordinary_user
+in_variant 'on one CPU' taskset -c "$(taskset -cp $$ | sed -E 's/.*: *([0-9]+).*/\1/')"
+run_tidy
 
 # AddressSanitizer and UndefinedBehaviorSanitizer, with the asserts of a debug build
 build asan all -DCMAKE_C_COMPILER=gcc -DHR_TESTS=ON -DHR_SANITIZE=address \
@@ -37,20 +50,28 @@ build asan all -DCMAKE_C_COMPILER=gcc -DHR_TESTS=ON -DHR_SANITIZE=address \
 run_criterion asan unit
 run_criterion asan pipeline
 run_mains asan conformance
+run_mains asan faults
 run_replay asan
 
 # ThreadSanitizer; some kernels place memory where it does not expect it, hence setarch
 if [ -n "$(sources tests/stress/*.c)" ]; then
-    build tsan stress_tests -DCMAKE_C_COMPILER=gcc -DHR_TESTS=ON -DHR_SANITIZE=thread \
+    build tsan 'stress_tests faults_tests' -DCMAKE_C_COMPILER=gcc -DHR_TESTS=ON -DHR_SANITIZE=thread \
         -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_FLAGS=-O1
     plain_layout=()
     ! setarch "$(uname -m)" -R true 2>/dev/null || plain_layout=(setarch "$(uname -m)" -R)
-    run_mains tsan stress "${plain_layout[@]}"
+    wrapper=("${plain_layout[@]}")
+    run_mains tsan stress
+    run_main 'tsan: faults/fault_cancel' build/tsan/tests/faults/fault_cancel
+    run_main 'tsan: faults/fault_signals' build/tsan/tests/faults/fault_signals
+    wrapper=()
 fi
 
 # The other compiler, and neither of the optional libraries
 build clang all -DCMAKE_C_COMPILER=clang -DHR_TESTS=ON
 build bare all -DCMAKE_C_COMPILER=gcc -DHR_TESTS=OFF -DHR_URING=OFF -DHR_ZSTD=OFF
+
+# The other processor: its tools are installed only where HR_TEST_CROSS=install says so
+run_cross ${HR_TEST_CROSS:+--"$HR_TEST_CROSS"}
 
 echo "$n_passed passed, $n_failed failed, $n_skipped skipped"
 [ "$n_failed" -eq 0 ]

@@ -197,7 +197,7 @@ depth() {
 }
 
 timeout 20 strace -f -qq -o trace true 2>/dev/null && can_trace=yes || can_trace=
-for io in uring threads; do
+for io in ${HR_TEST_IO:-uring threads}; do
     # only a refusal by the system is a skip: any other failure shows in the checks
     if [ $io = uring ] && ! refusal=$(hr kept/1 null: 2>&1) &&
         [[ $refusal == *"io_uring is not available"* ]]; then

@@ -13,6 +13,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "engines.h"
+
 enum { CHUNK = 8192 };
 
 static const size_t sizes[] = {0,         1,     4095,      4096,          4097,
@@ -82,15 +84,12 @@ static unsigned n_loops;
 static void make_loops(void)
 {
     make_directory();
-    n_loops = 0;
-    for (uint32_t io = HR_IO_URING; io <= HR_IO_THREADS; io++) {
-        const struct hr_loop_config config = {.struct_size = sizeof config, .io = io};
+    uint32_t engines[2];
+    n_loops = test_engines(engines);
+    for (unsigned i = 0; i < n_loops; i++) {
+        const struct hr_loop_config config = {.struct_size = sizeof config, .io = engines[i]};
         hr_error error;
-        const hr_status status = hr_loop_create(NULL, &config, &loops[n_loops], &error);
-        if (io == HR_IO_URING && status == HR_EUNSUPPORTED)
-            continue;
-        cr_assert_eq(status, HR_OK, "%s", error.text);
-        n_loops++;
+        cr_assert_eq(hr_loop_create(NULL, &config, &loops[i], &error), HR_OK, "%s", error.text);
     }
 }
 

@@ -6,6 +6,8 @@ n_passed=0 n_failed=0 n_skipped=0
 time_limit=300 # seconds, each program
 jobs=$(nproc)
 skip_status=77 # of a plain main that could not run here
+wrapper=() # a command before each program of the tests
+variant='' # what it does, behind the build's name in a line
 
 # count PASSED FAILED SKIPPED LABEL
 count() {
@@ -39,8 +41,8 @@ check() {
 need_packages() {
     local tool library missing=0 packages sudo=()
     packages=(gcc g++ make cmake pkg-config liburing-dev libzstd-dev libcriterion-dev zstd strace
-        python3 python3-venv clang clang-format)
-    for tool in gcc g++ make cmake pkg-config zstd strace python3 clang clang-format; do
+        python3 python3-venv clang clang-format clang-tidy)
+    for tool in gcc g++ make cmake pkg-config zstd strace python3 clang clang-format clang-tidy; do
         command -v "$tool" >/dev/null || missing=1
     done
     python3 -c 'import ensurepip' 2>/dev/null || missing=1
@@ -114,7 +116,7 @@ run_criterion() {
         program=build/$1/tests/$2/$(program_name "$source")
         log=$program.log
         mkdir -p "$(dirname "$log")"
-        timeout "$time_limit" "$program" --verbose=1 >"$log" 2>&1 </dev/null
+        timeout "$time_limit" "${wrapper[@]}" "$program" --verbose=1 >"$log" 2>&1 </dev/null
         status=$?
         line=$(sed 's/\x1b\[[0-9;]*m//g' "$log" | grep 'Synthesis: Tested:' | tail -n 1)
         tested=$(sed -nE 's/.*Tested: *([0-9]+).*/\1/p' <<<"$line")
@@ -130,24 +132,38 @@ run_criterion() {
             failed=1 # what the exit status of a test process does not tell
             passing=$((passing > 0 ? passing - 1 : 0))
         fi
-        count "$passing" "$failed" "$skipped" "$1: $2/$(program_name "$source")"
+        count "$passing" "$failed" "$skipped" "$1$variant: $2/$(program_name "$source")"
         [ "$failed" -eq 0 ] || tail -n 60 "$log"
     done
 }
 
-# run_main LABEL COMMAND...: a plain main: one test, or as many as its last line counts in the form
-# "N passed, N failed, N skipped".
+# count_lines LOG STATUS LABEL: counts a program's lines "ok ...", "not ok ..." and "skip ..."; one
+# that ends badly without a "not ok" has failed once more.
+count_lines() {
+    local passed failed skipped
+    passed=$(grep -c '^ok ' "$1")
+    failed=$(grep -c '^not ok ' "$1")
+    skipped=$(grep -c '^skip ' "$1")
+    if [ "$failed" -eq 0 ] && { [ "$2" -ne 0 ] || [ $((passed + skipped)) -eq 0 ]; }; then
+        failed=1
+        echo "exit status $2" >>"$1"
+    fi
+    count "$passed" "$failed" "$skipped" "$3"
+    [ "$failed" -eq 0 ] || grep -v '^ok ' "$1" | tail -n 60
+    [ "$skipped" -eq 0 ] || grep '^skip ' "$1"
+}
+
+# run_main LABEL COMMAND...: a plain main: one test, or as many as it prints lines for.
 run_main() {
-    local label=$1 log status counted='^([0-9]+) passed, ([0-9]+) failed, ([0-9]+) skipped$'
+    local label=$1 log status
     shift
     log=$(mktemp)
-    timeout "$time_limit" "$@" >"$log" 2>&1 </dev/null
+    timeout "$time_limit" "${wrapper[@]}" "$@" >"$log" 2>&1 </dev/null
     status=$?
-    if [[ $(tail -n 1 "$log") =~ $counted ]] &&
-        { [ "$status" -eq 0 ] || [ "${BASH_REMATCH[2]}" -gt 0 ]; }; then
-        count "${BASH_REMATCH[@]:1}" "$label"
-        grep '^not ok ' "$log"
-    elif [ "$status" -eq 0 ] && ! grep -q 'ERROR: LeakSanitizer' "$log"; then
+    ! grep -q 'ERROR: LeakSanitizer' "$log" || status=1
+    if grep -qE '^(ok|not ok|skip) ' "$log"; then
+        count_lines "$log" "$status" "$label"
+    elif [ "$status" -eq 0 ]; then
         count 1 0 0 "$label"
     elif [ "$status" -eq "$skip_status" ]; then
         count 0 0 1 "$label: $(tail -n 1 "$log")"
@@ -158,13 +174,12 @@ run_main() {
     rm -f "$log"
 }
 
-# run_mains BUILD SUITE [WRAPPER...]: every program of tests/SUITE.
+# run_mains BUILD SUITE: every program of tests/SUITE.
 run_mains() {
-    local in=$1 suite=$2 source name
-    shift 2
-    for source in $(sources "tests/$suite"/*.c); do
+    local source name
+    for source in $(sources "tests/$2"/*.c); do
         name=$(program_name "$source")
-        run_main "$in: $suite/$name" "$@" "build/$in/tests/$suite/$name"
+        run_main "$1$variant: $2/$name" "build/$1/tests/$2/$name"
     done
 }
 
@@ -174,31 +189,65 @@ run_replay() {
     for source in $(sources tests/fuzz/fuzz_*.c); do
         name=$(program_name "$source")
         mapfile -t inputs < <(sources "tests/fuzz/corpus/${name#fuzz_}"/*)
-        run_main "$1: fuzz/$name, ${#inputs[@]} inputs" \
+        run_main "$1$variant: fuzz/$name, ${#inputs[@]} inputs" \
             "build/$1/tests/fuzz/${name}_replay" "${inputs[@]}"
     done
 }
 
-# run_cli BUILD: the scripts of tests/cli; each of their lines counts.
-run_cli() {
-    local script log status passed failed skipped
-    log=$(mktemp)
-    for script in $(sources tests/cli/*.sh); do
-        HEADRACE=$PWD/build/$1/bin/headrace timeout "$time_limit" bash "$script" \
-            >"$log" 2>&1 </dev/null
-        status=$?
-        passed=$(grep -c '^ok ' "$log")
-        failed=$(grep -c '^not ok ' "$log")
-        skipped=$(grep -c '^skip ' "$log")
-        if [ "$failed" -eq 0 ] && { [ "$status" -ne 0 ] || [ $((passed + skipped)) -eq 0 ]; }; then
-            failed=1 # it ended early
-            echo "exit status $status" >>"$log"
-        fi
-        count "$passed" "$failed" "$skipped" "$1: cli/$(program_name "$script")"
-        [ "$failed" -eq 0 ] || tail -n 60 "$log"
-        [ "$skipped" -eq 0 ] || grep '^skip ' "$log"
+# run_scripts BUILD SUITE: the scripts of tests/SUITE; each of their lines counts.
+run_scripts() {
+    local script
+    for script in $(sources "tests/$2"/*.sh); do
+        HEADRACE=$PWD/build/$1/bin/headrace HR_TEST_TOOLS=$PWD/build/$1/tests \
+            run_main "$1$variant: $2/$(program_name "$script")" bash "$script"
     done
-    rm -f "$log"
+}
+
+# in_variant WHAT COMMAND...: the tests of the pipeline and the command with COMMAND before each.
+in_variant() {
+    variant=" $1"
+    shift
+    wrapper=("$@")
+    run_criterion test pipeline
+    run_scripts test cli
+    wrapper=() variant=''
+}
+
+# as_ordinary_user: the same without root's rights to lock memory and to read everything, with the
+# limit on locked memory that Linux has had since 5.16, in a copy that this user may read.
+as_ordinary_user() {
+    local user=65534 place here=$PWD
+    if [ "$(id -u)" -ne 0 ] || ! setpriv --reuid="$user" --clear-groups true 2>/dev/null; then
+        count 0 0 1 'test as another user: only root can become one'
+        return
+    fi
+    place=$(mktemp -d)
+    mkdir -p "$place/build/test"
+    cp -r tests "$place/" && cp -a build/test/bin build/test/tests build/test/libheadrace.so* \
+        "$place/build/test/"
+    chmod -R a+rX "$place"
+    cd "$place" || return
+    in_variant 'as an ordinary user' env LD_LIBRARY_PATH="$place/build/test" HOME="$place" \
+        prlimit --memlock=8388608 setpriv --reuid="$user" --regid="$user" --clear-groups
+    cd "$here" || exit 2
+    rm -rf "$place"
+}
+
+# run_cross [--install]: the tests of the build for arm64, if its tools are here.
+run_cross() {
+    local log=build/aarch64.run.log line status
+    bash tests/cross_aarch64.sh "$@" >"$log" 2>&1 </dev/null
+    status=$?
+    line=$(tail -n 1 "$log")
+    if [[ $line =~ ^([0-9]+)\ passed,\ ([0-9]+)\ failed,\ ([0-9]+)\ skipped$ ]]; then
+        count "${BASH_REMATCH[@]:1}" aarch64
+        [ "$status" -eq 0 ] || grep -vE '^ok ' "$log" | tail -n 60
+    elif [ "$status" -eq "$skip_status" ]; then
+        count 0 0 1 "aarch64: $line"
+    else
+        count 0 1 0 "aarch64 (exit status $status)"
+        tail -n 60 "$log"
+    fi
 }
 
 # check_format: the C files of the tree are as clang-format leaves them.
@@ -217,6 +266,44 @@ check_format() {
         fi
     done
     return "$bad"
+}
+
+# tidy_one FILE: clang-tidy, with asserts, remembered by a stamp until the file, a header or the rules change.
+tidy_one() {
+    clang-tidy -p build/test --quiet --extra-arg=-UNDEBUG "$1" 2>/dev/null && touch "build/tidy/${1//\//_}"
+}
+
+# run_tidy: one test, the C files that changed since they were found clean, as many as there is time
+# for; the rest are the next run's.
+run_tidy() {
+    local seconds=110 label='clang-tidy' log=build/tidy.log stamp file files=() newer
+    if ! command -v clang-tidy >/dev/null; then
+        count 0 0 1 "$label: it is not installed"
+        return
+    fi
+    mkdir -p build/tidy
+    newer=$(find .clang-tidy engine io compress backends bindings tests -name '*.h' \
+        -printf '%T@ %p\n' -o -name .clang-tidy -printf '%T@ %p\n' | sort -n | tail -n 1)
+    newer=${newer#* }
+    for file in $(sources {engine,io,compress,backends}/*.c {backends,bindings}/*/*.c \
+        tests/{support,support/faults,faults,stress}/*.c); do
+        stamp=build/tidy/${file//\//_}
+        if [ ! "$stamp" -nt "$file" ] || [ ! "$stamp" -nt "$newer" ]; then
+            files+=("$file")
+        fi
+    done
+    export -f tidy_one
+    printf '%s\0' "${files[@]}" |
+        timeout "$seconds" xargs -0 -r -P "$jobs" -I{} bash -c 'tidy_one {}' >"$log" 2>&1
+    local status=$?
+    if grep -qE '(warning|error):' "$log"; then
+        count 0 1 0 "$label"
+        grep -E -A 4 '(warning|error):' "$log" | head -n 60
+    elif [ "$status" -eq 124 ]; then
+        count 0 0 1 "$label: ${#files[@]} files are too many for $seconds seconds; run it again"
+    else
+        count 1 0 0 "$label (${#files[@]} files)"
+    fi
 }
 
 # run_kernels_numpy: the host kernels alone in a shared object, against NumPy in a virtual environment.

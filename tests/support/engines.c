@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engines.h"
+
+#include <headrace.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Any failure but a refusal is one that the test itself is to see. */
+static bool is_refused(uint32_t io)
+{
+    const struct hr_loop_config config = {.struct_size = sizeof config, .io = io};
+    hr_loop *loop = NULL;
+    const bool refused = hr_loop_create(NULL, &config, &loop, NULL) == HR_EUNSUPPORTED;
+    hr_loop_free(loop);
+    return refused;
+}
+
+unsigned test_engines(uint32_t engines[2])
+{
+    static const struct {
+        const char *name;
+        uint32_t io;
+    } all[] = {{"uring", HR_IO_URING}, {"threads", HR_IO_THREADS}};
+    const char *only = getenv("HR_TEST_IO");
+    unsigned n = 0;
+    if (only && strcmp(only, "auto") == 0)
+        engines[n++] = HR_IO_AUTO;
+    else
+        for (unsigned i = 0; i < 2; i++)
+            if ((!only || strcmp(only, all[i].name) == 0) && !is_refused(all[i].io))
+                engines[n++] = all[i].io;
+    return n;
+}
