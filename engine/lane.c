@@ -7,6 +7,8 @@
 #include "loop.h"
 #include "pipeline.h"
 
+static hr_status lease(struct hr__slot *slot, size_t size);
+
 static struct hr__memory *memory_of(const struct hr__lane *lane)
 {
     return &lane->pipeline->loop->context->memory;
@@ -33,12 +35,13 @@ hr_status hr__lane_init(struct hr__lane *lane, hr_pipeline *pipeline, unsigned d
 {
     lane->headroom = headroom;
     lane->slot_size = slot_size;
-    const hr_status status = make_slots(lane, pipeline, depth);
+    hr_status status = make_slots(lane, pipeline, depth);
     if (status != HR_OK || !slot_size)
         return status;
     struct hr__slot *first = lane->free_empty;
-    if (!hr__slot_lease(first, slot_size))
-        return HR_AGAIN;
+    status = lease(first, slot_size);
+    if (status != HR_OK)
+        return status;
     lane->free_empty = first->next_free;
     first->next_free = NULL;
     lane->free_leased = first;
@@ -138,27 +141,33 @@ static bool steal(struct hr__slot *slot, size_t size)
     return true;
 }
 
-bool hr__slot_lease(struct hr__slot *slot, size_t size)
+static hr_status lease(struct hr__slot *slot, size_t size)
 {
     struct hr__lane *lane = slot->lane;
     if (size < lane->slot_size)
         size = lane->slot_size;
     if (slot->region && slot->region->size >= lane->headroom + size)
-        return true;
+        return HR_OK;
     if (steal(slot, size))
-        return true;
+        return HR_OK;
     /* few sizes, so that kept regions fit again */
     const size_t step = lane->slot_size / 4 ? lane->slot_size / 4 : 1;
     struct hr__region *region;
-    const size_t whole = lane->headroom + (size + step - 1) / step * step + lane->slack;
-    if (hr__memory_lease(memory_of(lane), whole, &region) != HR_OK)
-        return false;
+    const size_t whole = lane->headroom + (size + step - 1) / step * step;
+    const hr_status status = hr__memory_lease(memory_of(lane), whole, &region);
+    if (status != HR_OK)
+        return status;
     return_region(slot);
     slot->region = region;
     slot->memory = (char *)region->memory + lane->headroom;
     lane->n_leased++;
     lane->leased_bytes += region->size;
-    return true;
+    return HR_OK;
+}
+
+bool hr__slot_lease(struct hr__slot *slot, size_t size)
+{
+    return lease(slot, size) == HR_OK;
 }
 
 /* Free slots give their memory back, but the last of it: the lane must always advance. */

@@ -120,9 +120,9 @@ struct hr__slot {
 struct hr__lane {
     hr_pipeline *pipeline; /* constant */
     unsigned depth;
-    size_t headroom;         /* bytes before a slot's memory, for what is joined to its front */
-    size_t slot_size;        /* bytes of memory behind it; 0: slots have none */
-    size_t slack;            /* bytes behind those that a direct read may overwrite */
+    size_t headroom;  /* bytes before a slot's memory, for what is joined to its front */
+    size_t slot_size; /* bytes of memory behind it; 0: slots have none */
+
     struct hr__region *ring; /* the slots' memory is consecutive here: slot i is at i * slot_size */
 
     struct hr__slot *slots;

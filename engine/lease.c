@@ -24,7 +24,7 @@ static size_t round_up(size_t size, size_t unit)
 
 static size_t region_size(size_t size)
 {
-    return round_up(size, size >= HUGE_PAGE ? HUGE_PAGE : (size_t)sysconf(_SC_PAGESIZE));
+    return round_up(size, (size_t)sysconf(_SC_PAGESIZE));
 }
 
 /* Maps size bytes; large ones begin at a huge page: maps one more and cuts the ends off. */

@@ -139,11 +139,6 @@ static hr_status make_lanes(hr_pipeline *p, hr_error *error)
     if (unit > 1 && !(p->cut.carry = malloc(unit)))
         return no_memory(error);
     p->cut_from = &p->blocks;
-    for (unsigned i = 0; i < p->n_inputs && !p->decoding; i++) {
-        const size_t align = hr__direct_alignment(&p->inputs[i].file);
-        if (align > 1 && align > p->blocks.slack)
-            p->blocks.slack = align;
-    }
     if (p->decoding)
         status = make_decode_lanes(p, headroom);
     else

@@ -103,8 +103,8 @@ static void submit_file_read(struct hr__slot *block)
     struct hr__input *in = block->input;
     char *buffer = block->memory + block->moved;
     const uint64_t offset = in->file.start + block->input_offset + block->moved;
-    const struct hr__io_part part = hr__direct_plan_read(
-        &in->file, buffer, offset, block->wanted - block->moved, block->lane->slack);
+    const struct hr__io_part part =
+        hr__direct_plan_read(&in->file, buffer, offset, block->wanted - block->moved, 0);
     const struct hr__io_request request = {
         .op = HR__IO_READ,
         .fd = part.fd,
