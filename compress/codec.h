@@ -207,6 +207,8 @@ struct hr__seek_table {
     size_t capacity;
 };
 
+/* Room for n frames in all, so that noting them allocates nothing. */
+HR__MUST_USE enum hr__seek_result hr__seek_table_reserve(struct hr__seek_table *t, size_t n);
 /* Notes the next frame. After a failure the table is as before. */
 HR__MUST_USE enum hr__seek_result hr__seek_table_add(struct hr__seek_table *t, uint64_t compressed,
                                                      uint64_t decompressed);

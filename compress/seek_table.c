@@ -20,15 +20,25 @@ static uint8_t *store_le32(uint8_t *p, uint32_t value)
     return p;
 }
 
-static enum hr__seek_result grow(struct hr__seek_table *t)
+enum hr__seek_result hr__seek_table_reserve(struct hr__seek_table *t, size_t n)
 {
-    size_t capacity = t->capacity ? 2 * t->capacity : 64;
-    struct hr__seek_entry *entries = realloc(t->entries, capacity * sizeof *entries);
+    if (n <= t->capacity)
+        return HR__SEEK_OK;
+    if (n > HR__SEEK_MAX_FRAMES)
+        return HR__SEEK_LIMIT;
+    struct hr__seek_entry *entries = realloc(t->entries, n * sizeof *entries);
     if (!entries)
         return HR__SEEK_MEMORY;
     t->entries = entries;
-    t->capacity = capacity;
+    t->capacity = n;
     return HR__SEEK_OK;
+}
+
+static enum hr__seek_result grow(struct hr__seek_table *t)
+{
+    const size_t most = HR__SEEK_MAX_FRAMES;
+    const size_t wanted = t->capacity ? 2 * t->capacity : 64;
+    return hr__seek_table_reserve(t, wanted < most ? wanted : most);
 }
 
 enum hr__seek_result hr__seek_table_add(struct hr__seek_table *t, uint64_t compressed,

@@ -3,9 +3,10 @@
 
 #include <stdlib.h>
 
-void hr__codecs_init(struct hr__codecs *codecs)
+void hr__codecs_init(struct hr__codecs *codecs, unsigned n_workers)
 {
     pthread_mutex_init(&codecs->lock, NULL);
+    codecs->max_kept = n_workers;
     codecs->kept = NULL;
 }
 
@@ -29,7 +30,7 @@ void hr__codecs_destroy(struct hr__codecs *codecs)
 static bool alike(const struct hr__codec_kind *a, const struct hr__codec_kind *b)
 {
     return a->encoder == b->encoder && a->level == b->level && a->window_log == b->window_log &&
-           a->dict == b->dict;
+           a->streams == b->streams && a->dict == b->dict;
 }
 
 static struct hr__codec_entry *make_entry(struct hr__codec_kind kind, struct hr__codec_error *error)
@@ -64,14 +65,53 @@ struct hr__codec_entry *hr__codecs_take(struct hr__codecs *codecs, struct hr__co
     return entry ? entry : make_entry(kind, error);
 }
 
+/* Under lock: puts the entry behind all others, unless there are enough of its kind. */
+static bool keep(struct hr__codecs *codecs, struct hr__codec_entry *entry)
+{
+    unsigned n = 0;
+    struct hr__codec_entry **at = &codecs->kept;
+    for (; *at; at = &(*at)->next)
+        n += alike(&(*at)->kind, &entry->kind);
+    if (n >= codecs->max_kept)
+        return false;
+    entry->next = NULL;
+    *at = entry;
+    return true;
+}
+
 void hr__codecs_return(struct hr__codecs *codecs, struct hr__codec_entry *entry)
 {
     if (!entry)
         return;
     pthread_mutex_lock(&codecs->lock);
-    entry->next = codecs->kept;
-    codecs->kept = entry;
+    const bool kept = keep(codecs, entry);
     pthread_mutex_unlock(&codecs->lock);
+    if (!kept) {
+        entry->next = NULL;
+        free_entries(entry);
+    }
+}
+
+static unsigned count_kept(struct hr__codecs *codecs, const struct hr__codec_kind *kind)
+{
+    unsigned n = 0;
+    pthread_mutex_lock(&codecs->lock);
+    for (const struct hr__codec_entry *entry = codecs->kept; entry; entry = entry->next)
+        n += alike(&entry->kind, kind);
+    pthread_mutex_unlock(&codecs->lock);
+    return n;
+}
+
+enum hr__codec_code hr__codecs_prepare(struct hr__codecs *codecs, struct hr__codec_kind kind,
+                                       struct hr__codec_error *error)
+{
+    for (unsigned n = count_kept(codecs, &kind); n < codecs->max_kept; n++) {
+        struct hr__codec_entry *entry = make_entry(kind, error);
+        if (!entry)
+            return error->code;
+        hr__codecs_return(codecs, entry);
+    }
+    return HR__CODEC_OK;
 }
 
 void hr__codecs_forget(struct hr__codecs *codecs, const void *dict)

@@ -15,7 +15,8 @@ struct hr__codec_kind {
     bool encoder;
     int level;           /* encoders */
     unsigned window_log; /* decoders */
-    const void *dict;    /* a pipeline's own copy, or NULL */
+    bool streams;     /* decoders that are fed piece by piece: only they need a window's memory */
+    const void *dict; /* a pipeline's own copy, or NULL */
     size_t dict_size;
 };
 
@@ -28,11 +29,16 @@ struct hr__codec_entry {
 
 struct hr__codecs {
     pthread_mutex_t lock;
+    unsigned max_kept;            /* of a kind; constant */
     struct hr__codec_entry *kept; /* under lock */
 };
 
-void hr__codecs_init(struct hr__codecs *codecs);
+void hr__codecs_init(struct hr__codecs *codecs, unsigned n_workers);
 void hr__codecs_destroy(struct hr__codecs *codecs);
+
+/* Makes as many of the kind as are kept at most, less those that are. Thread: any. */
+enum hr__codec_code hr__codecs_prepare(struct hr__codecs *codecs, struct hr__codec_kind kind,
+                                       struct hr__codec_error *error);
 
 /* One of this kind, for the caller alone; NULL: error says why. Thread: any. */
 struct hr__codec_entry *hr__codecs_take(struct hr__codecs *codecs, struct hr__codec_kind kind,

@@ -68,7 +68,7 @@ hr_status hr_context_create(const struct hr_context_config *user_config, hr_cont
     pthread_mutex_init(&context->devices_lock, NULL);
     pthread_mutex_init(&context->log_lock, NULL);
 #if HR_HAVE_ZSTD
-    hr__codecs_init(&context->codecs);
+    hr__codecs_init(&context->codecs, n_threads);
 #endif
     *out = context;
     return HR_OK;

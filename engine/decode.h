@@ -24,8 +24,8 @@ void hr__decode_fail_walk(struct hr__input *input, const struct hr__walk *walk, 
                           hr_error *error);
 void hr__decode_fail_table(struct hr__input *input, uint64_t byte, hr_error *error);
 
-/* One for the calling worker. */
-struct hr__codec_entry *hr__decode_take_decoder(hr_pipeline *pipeline,
+/* One for the caller, to be fed whole frames or piece by piece. */
+struct hr__codec_entry *hr__decode_take_decoder(hr_pipeline *pipeline, bool streams,
                                                 struct hr__codec_error *error);
 
 #endif

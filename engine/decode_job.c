@@ -12,10 +12,13 @@ static hr_pipeline *pipeline_of(const struct hr__slot *span)
     return span->lane->pipeline;
 }
 
-struct hr__codec_entry *hr__decode_take_decoder(hr_pipeline *p, struct hr__codec_error *error)
+struct hr__codec_entry *hr__decode_take_decoder(hr_pipeline *p, bool streams,
+                                                struct hr__codec_error *error)
 {
-    const struct hr__codec_kind kind = {
-        .window_log = p->window_log, .dict = p->dict, .dict_size = p->dict_size};
+    const struct hr__codec_kind kind = {.window_log = p->window_log,
+                                        .streams = streams,
+                                        .dict = p->dict,
+                                        .dict_size = p->dict_size};
     return hr__codecs_take(&p->loop->context->codecs, kind, error);
 }
 
@@ -90,8 +93,7 @@ static enum hr__codec_code decode_at_once(struct hr__slot *span, struct hr__deco
 {
     const char *data;
     const struct hr__extent *from = &span->decode.from;
-    if (next_piece(&pipeline_of(span)->blocks, from, &data) < from->size)
-        return HR__CODEC_FAILED; /* two pieces */
+    next_piece(&pipeline_of(span)->blocks, from, &data);
     return hr__decoder_frame(decoder, data, (size_t)from->size, span->memory,
                              span->region->size - span->lane->headroom, &at->produced, error);
 }
@@ -104,9 +106,13 @@ static void decode_run(struct hr__job *job)
     struct hr__decode_work *work = &span->decode;
     hr_pipeline *p = pipeline_of(span);
     struct progress at = {.rest = work->from};
-    struct hr__codec_entry *entry = hr__decode_take_decoder(p, &work->why);
-    enum hr__codec_code code = entry ? HR__CODEC_OK : work->why.code;
-    if (entry && decode_at_once(span, entry->decoder, &at, &work->why) != HR__CODEC_OK) {
+    const char *data;
+    const bool pieces = next_piece(&p->blocks, &work->from, &data) < work->from.size;
+    struct hr__codec_entry *entry = hr__decode_take_decoder(p, pieces, &work->why);
+    enum hr__codec_code code = entry ? HR__CODEC_FAILED : work->why.code;
+    if (entry && !pieces)
+        code = decode_at_once(span, entry->decoder, &at, &work->why);
+    if (entry && code != HR__CODEC_OK) {
         at = (struct progress){.rest = work->from};
         code = decode_by_steps(span, entry->decoder, &at, &work->why);
     }

@@ -123,7 +123,7 @@ static bool begin_stream(hr_pipeline *p)
 {
     struct hr__decode_stage *d = &p->decode;
     struct hr__codec_error why;
-    d->streaming = hr__decode_take_decoder(p, &why);
+    d->streaming = hr__decode_take_decoder(p, true, &why);
     if (!d->streaming) {
         hr_error error;
         const struct hr__decode_work work = {.why = why,

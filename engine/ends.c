@@ -48,7 +48,10 @@ static void set_range(struct hr__input *in, uint64_t size)
     const bool range = in->config.flags & HR_RANGE;
     const uint64_t offset = range ? in->config.offset : 0;
     const uint64_t length = range ? in->config.length : UINT64_MAX;
+    in->decoded_skip = 0;
     in->decoded_left = UINT64_MAX;
+    if (in->in_order && in->codec == HR_CODEC_AUTO && offset < 4 && length < 4 - offset)
+        in->codec = HR_CODEC_NONE; /* too few bytes to tell, and no more may be taken */
     if (in->codec != HR_CODEC_NONE) {
         in->decoded_skip = offset;
         in->decoded_left = length;

@@ -161,6 +161,7 @@ struct hr_pipeline {
     hr_error error;
     struct hr__job commit_job;
     hr_error commit_error;
+    struct hr__job room_job; /* gives back the pages of the file that is replaced */
 
     struct hr__kernel_spec crc_spec;
     char *crc_states; /* the null sink's: one for each piece, the last is the stream's */

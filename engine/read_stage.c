@@ -228,8 +228,11 @@ static void submit_pipe_read(struct hr__slot *block)
     const uint64_t left = in->end - in->position; /* of the range: no byte beyond it is taken */
     const size_t room = block->wanted - block->moved;
     uint64_t most = left < UINT64_MAX - in->skip ? left + in->skip : UINT64_MAX;
-    if (in->codec == HR_CODEC_AUTO && in->decoded_left < most)
-        most = in->decoded_left; /* perhaps it is not encoded: see hr__decode_stage */
+    if (in->codec == HR_CODEC_AUTO && in->decoded_left < UINT64_MAX - in->decoded_skip) {
+        /* perhaps it is not encoded, and then no byte beyond the range may be taken */
+        const uint64_t range = in->decoded_skip + in->decoded_left - in->position;
+        most = range < most ? range : most;
+    }
     block->state = HR__SLOT_BUSY;
     const struct hr__io_request request = {
         .op = HR__IO_RECV,

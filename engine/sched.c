@@ -253,6 +253,28 @@ static void start_commit(hr_pipeline *p)
     hr__pool_submit(p->loop->context->pool, &p->commit_job);
 }
 
+static void make_room(struct hr__job *job)
+{
+    hr_pipeline *p = job->owner;
+    hr__target_make_room(&p->target);
+}
+
+static void made_room(struct hr__job *job)
+{
+    came_back(job->owner);
+}
+
+/* At the start, while the first chunks are read. */
+static void start_room(hr_pipeline *p)
+{
+    if (p->target.replaced_fd < 0)
+        return;
+    p->in_flight++;
+    p->room_job = (struct hr__job){
+        .work = make_room, .done = made_room, .owner = p, .inbox = &p->loop->inbox};
+    hr__pool_submit(p->loop->context->pool, &p->room_job);
+}
+
 static bool has_file_sink(const hr_pipeline *p)
 {
     return p->sink.kind == HR_FILE || p->sink.kind == HR_FD;
@@ -346,8 +368,10 @@ bool hr__sched_pump(hr_pipeline *p)
     if (p->finished || !has_cause(p, cancelled))
         return !p->finished;
     p->marked = false;
-    if (!p->start_ns)
+    if (!p->start_ns) {
         p->start_ns = hr__now_ns();
+        start_room(p);
+    }
     if (cancelled)
         take_cancel(p);
     if (!p->failed && !p->connected)

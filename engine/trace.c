@@ -7,7 +7,6 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -17,9 +16,10 @@
 #include <unistd.h>
 
 #include "clock.h"
+#include "file_io.h"
 #include "status.h"
 
-enum { BUFFER = 64 << 10, NAME_ATTEMPTS = 100, LINE = 256 };
+enum { BUFFER = 64 << 10, LINE = 256 };
 
 struct lanes {
     uint32_t n_used;
@@ -27,22 +27,13 @@ struct lanes {
 };
 
 struct hr__trace {
-    char *target;
-    char *temporary;
+    struct hr__target target;
     uint64_t origin_ns;
-    int fd;
     int native; /* errno of the first write that failed: nothing is written after it */
     size_t used;
     struct lanes stages[HR_STAGE_COUNT];
     char buffer[BUFFER];
 };
-
-static hr_status system_error(hr_error *error, int native, const char *doing, const char *path)
-{
-    return hr__fail(error, native == ENOMEM ? HR_ENOMEM : HR_EIO,
-                    (struct hr__where){.native = native}, "%s the trace %s: %s", doing, path,
-                    strerror(native));
-}
 
 /* ---- The buffer ---------------------------------------------------------------------------- */
 
@@ -50,7 +41,7 @@ static void flush(struct hr__trace *trace)
 {
     size_t done = 0;
     while (done < trace->used && !trace->native) {
-        const ssize_t n = write(trace->fd, trace->buffer + done, trace->used - done);
+        const ssize_t n = write(trace->target.file.fd, trace->buffer + done, trace->used - done);
         if (n > 0)
             done += (size_t)n;
         else if (n == 0 || errno != EINTR)
@@ -103,68 +94,23 @@ static void put_string(struct hr__trace *trace, const char *text)
 
 /* ---- The file ------------------------------------------------------------------------------ */
 
-/* What rename() is to replace: a regular file, links followed, or nothing yet. */
-static hr_status find_target(const char *path, char **out, hr_error *error)
-{
-    struct stat st;
-    if (stat(path, &st) != 0) {
-        if (errno != ENOENT)
-            return system_error(error, errno, "open", path);
-        *out = strdup(path);
-    } else if (!S_ISREG(st.st_mode)) {
-        return hr__fail(error, HR_EINVAL, (struct hr__where){0},
-                        "the trace goes to a regular file, and %s is none", path);
-    } else if (faccessat(AT_FDCWD, path, W_OK, AT_EACCESS) != 0) {
-        return system_error(error, errno, "open", path);
-    } else {
-        *out = realpath(path, NULL);
-    }
-    return *out ? HR_OK : system_error(error, errno, "open", path);
-}
-
-/* Not mkostemp(), whose files are private: a process with threads cannot ask for its umask. */
-static hr_status open_beside(struct hr__trace *trace, hr_error *error)
-{
-    const char *slash = strrchr(trace->target, '/');
-    const int directory = slash ? (int)(slash - trace->target) + 1 : 0;
-    const char *name = trace->target + directory;
-    if (!*name)
-        return system_error(error, ENOENT, "open", trace->target);
-    for (int i = 0; i < NAME_ATTEMPTS; i++) {
-        free(trace->temporary);
-        if (asprintf(&trace->temporary, "%.*s.%s.partial-%06x", directory, trace->target, name,
-                     (unsigned)(hr__now_ns() & 0xffffff)) < 0) {
-            trace->temporary = NULL;
-            return system_error(error, ENOMEM, "open", trace->target);
-        }
-        trace->fd = open(trace->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-        if (trace->fd >= 0)
-            return HR_OK;
-        if (errno != EEXIST)
-            break;
-    }
-    return system_error(error, errno, "create a file beside", trace->target);
-}
-
-static void release(struct hr__trace *trace)
-{
-    free(trace->temporary);
-    free(trace->target);
-    free(trace);
-}
-
 hr_status hr__trace_create(const char *path, struct hr__trace **out, hr_error *error)
 {
-    struct hr__trace *trace = calloc(1, sizeof *trace);
-    if (!trace)
-        return system_error(error, ENOMEM, "open", path);
-    hr_status status = find_target(path, &trace->target, error);
-    if (trace->target)
-        status = open_beside(trace, error);
-    if (status < 0) {
-        release(trace);
+    struct stat st;
+    if (stat(path, &st) == 0 && !S_ISREG(st.st_mode)) /* a rename would replace a device */
+        return hr__fail(error, HR_EINVAL, (struct hr__where){0},
+                        "the trace goes to a regular file, and %s is none", path);
+    struct hr__target target;
+    const hr_status status = hr__target_open(path, false, HR_DIRECT_OFF, &target, error);
+    if (status < 0)
         return status;
+    struct hr__trace *trace = calloc(1, sizeof *trace);
+    if (!trace) {
+        hr__target_abandon(&target, 0);
+        return hr__fail(error, HR_ENOMEM, (struct hr__where){0}, "no memory for the trace %s",
+                        path);
     }
+    trace->target = target;
     trace->origin_ns = hr__now_ns();
     /* The first event: each that follows brings the comma before it. */
     print(trace, "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n"
@@ -180,17 +126,15 @@ hr_status hr__trace_finish(struct hr__trace *trace, hr_error *error)
         return HR_OK;
     print(trace, "\n]}\n");
     flush(trace);
-    hr_status status = HR_OK;
-    if (trace->native)
-        status = system_error(error, trace->native, "write", trace->target);
-    /* EINTR: Linux has closed it all the same, see close(2) */
-    if (close(trace->fd) != 0 && errno != EINTR && status == HR_OK)
-        status = system_error(error, errno, "close", trace->target);
-    if (status == HR_OK && rename(trace->temporary, trace->target) != 0)
-        status = system_error(error, errno, "rename to", trace->target);
-    if (status < 0)
-        unlink(trace->temporary);
-    release(trace);
+    hr_status status;
+    if (trace->native) {
+        status = hr__fail(error, HR_EIO, (struct hr__where){.native = trace->native},
+                          "write the trace %s: %s", trace->target.target, strerror(trace->native));
+        hr__target_abandon(&trace->target, 0);
+    } else {
+        status = hr__target_commit(&trace->target, 0, error);
+    }
+    free(trace);
     return status;
 }
 
@@ -198,9 +142,8 @@ void hr__trace_abandon(struct hr__trace *trace)
 {
     if (!trace)
         return;
-    close(trace->fd);
-    unlink(trace->temporary);
-    release(trace);
+    hr__target_abandon(&trace->target, 0);
+    free(trace);
 }
 
 /* ---- Events -------------------------------------------------------------------------------- */

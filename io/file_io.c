@@ -15,6 +15,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include "clock.h"
 #include "status.h"
 
 static hr_status system_error(hr_error *error, enum hr_stage stage, const char *doing,
@@ -168,20 +169,48 @@ static char *resolve_target(const char *path)
     return resolved;
 }
 
-/* ".NAME.partial-XXXXXX" in the directory of the target: same file system, and a name that tells
- * what it is if the machine loses power. */
+/* Creates ".NAME.partial-XXXXXX" in the directory of the target: same file system, and a name that
+ * tells what it is if the machine loses power. Not by mkostemp(), whose files are private: a
+ * process with threads cannot ask for its umask. Returns the descriptor, or -1 with errno. */
+static int create_beside(struct hr__target *target)
+{
+    enum { ATTEMPTS = 100 };
+    const char *slash = strrchr(target->target, '/');
+    const int directory = slash ? (int)(slash - target->target) + 1 : 0;
+    int fd = -1;
+    if (!target->target[directory]) { /* "", or a directory that is not there */
+        errno = ENOENT;
+        return -1;
+    }
+    for (int i = 0; i < ATTEMPTS && fd < 0; i++) {
+        free(target->temporary);
+        if (asprintf(&target->temporary, "%.*s.%s.partial-%06x", directory, target->target,
+                     target->target + directory, (unsigned)(hr__now_ns() & 0xffffff)) < 0) {
+            target->temporary = NULL;
+            errno = ENOMEM;
+            return -1;
+        }
+        fd = open(target->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (fd < 0 && errno != EEXIST)
+            break;
+    }
+    return fd;
+}
+
+/* As the file that it will replace. */
+static void take_over_mode(int fd, const struct stat *old)
+{
+    mode_t mode = old->st_mode & 07777;
+    /* only root, or a member of the group, may give a file away: a wish */
+    if (fchown(fd, old->st_uid, old->st_gid) != 0)
+        mode &= 0777; /* never a set-uid file of another owner */
+    fchmod(fd, mode);
+}
+
 static hr_status open_beside(const struct stat *old, enum hr_direct direct,
                              struct hr__target *target, hr_error *error)
 {
-    const char *slash = strrchr(target->target, '/');
-    const int directory = slash ? (int)(slash - target->target) + 1 : 0;
-    if (asprintf(&target->temporary, "%.*s.%s.partial-XXXXXX", directory, target->target,
-                 target->target + directory) < 0) {
-        target->temporary = NULL;
-        errno = ENOMEM;
-        return system_error(error, HR_STAGE_WRITE, "open", target->target);
-    }
-    const int fd = mkostemp(target->temporary, O_CLOEXEC);
+    const int fd = create_beside(target);
     if (fd < 0) {
         const hr_status status =
             system_error(error, HR_STAGE_WRITE, "create a file beside", target->target);
@@ -191,27 +220,19 @@ static hr_status open_beside(const struct stat *old, enum hr_direct direct,
     }
     target->file = (struct hr__file){.fd = fd, .owned = true, .positional = true};
     hr__direct_open(&target->file, HR_STAGE_WRITE, direct); /* while the mode lets us */
-    mode_t mode;
     if (old) {
-        mode = old->st_mode & 07777;
-        /* only root, or a member of the group, may give a file away: a wish */
-        if (fchown(fd, old->st_uid, old->st_gid) != 0)
-            mode &= 0777; /* never a set-uid file of another owner */
+        take_over_mode(fd, old);
         target->file.device = old->st_dev;
         target->file.inode = old->st_ino;
-    } else {
-        mode = umask(0);
-        umask(mode);
-        mode = 0666 & ~mode;
+        target->replaced_fd = open(target->target, O_RDONLY | O_CLOEXEC);
     }
-    fchmod(fd, mode);
     return HR_OK;
 }
 
 hr_status hr__target_open(const char *path, bool fsync, enum hr_direct direct,
                           struct hr__target *out, hr_error *error)
 {
-    struct hr__target target = {.file = {.fd = -1}, .fsync = fsync};
+    struct hr__target target = {.file = {.fd = -1}, .replaced_fd = -1, .fsync = fsync};
     struct stat old;
     const bool exists = stat(path, &old) == 0;
     hr_status status;
@@ -219,7 +240,7 @@ hr_status hr__target_open(const char *path, bool fsync, enum hr_direct direct,
         return system_error(error, HR_STAGE_WRITE, "open", path);
     if (exists && !S_ISREG(old.st_mode)) {
         status = open_in_place(path, direct, &target, error);
-    } else if (exists && access(path, W_OK) != 0) {
+    } else if (exists && faccessat(AT_FDCWD, path, W_OK, AT_EACCESS) != 0) {
         status = system_error(error, HR_STAGE_WRITE, "open", path);
     } else if (!(target.target = resolve_target(path))) {
         status = system_error(error, HR_STAGE_WRITE, "open", path);
@@ -235,6 +256,9 @@ hr_status hr__target_open(const char *path, bool fsync, enum hr_direct direct,
 
 static void forget(struct hr__target *target)
 {
+    if (target->replaced_fd >= 0)
+        close(target->replaced_fd);
+    target->replaced_fd = -1;
     free(target->temporary);
     free(target->target);
     target->temporary = NULL;
@@ -256,6 +280,11 @@ static bool sync_directory(const char *path)
     const bool synced = fsync(fd) == 0;
     close(fd);
     return synced;
+}
+
+void hr__target_make_room(const struct hr__target *target)
+{
+    posix_fadvise(target->replaced_fd, 0, 0, POSIX_FADV_DONTNEED); /* a wish */
 }
 
 hr_status hr__target_commit(struct hr__target *target, uint64_t moved, hr_error *error)

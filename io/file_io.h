@@ -29,6 +29,7 @@ struct hr__target {
     struct hr__file file;
     char *temporary; /* NULL: written in place */
     char *target;    /* the resolved path */
+    int replaced_fd; /* the file that is there now; -1: none, or not readable */
     bool fsync;
 };
 
@@ -43,6 +44,9 @@ void hr__file_close(struct hr__file *file, uint64_t moved);
 hr_status hr__target_open(const char *path, bool fsync, enum hr_direct direct,
                           struct hr__target *out, hr_error *error)
     __attribute__((warn_unused_result));
+/* Gives the cached pages of the file that will be replaced back, before as many new ones are
+ * needed: it stays whole, but the system need not hold both. Blocks. Thread: any. */
+void hr__target_make_room(const struct hr__target *target);
 /* Blocks: fsync, rename, close. After it, failed or not, the target is closed. */
 hr_status hr__target_commit(struct hr__target *target, uint64_t moved, hr_error *error)
     __attribute__((warn_unused_result));

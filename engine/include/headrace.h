@@ -376,9 +376,11 @@ struct hr_pipeline_config {
     uint32_t n_sources;
     const struct hr_source *sources; /* one stream, in this order; stride: sources[0].struct_size */
     struct hr_sink sink;
-    uint64_t chunk_size; /* decoded bytes; 0: 4 MiB, or less if the stream is known to be shorter */
-    uint32_t depth;      /* chunks on their way at once, at least 1; 0: 8, or what workers need */
-    uint32_t flags;      /* enum hr_pipeline_flag */
+    uint64_t
+        chunk_size; /* decoded bytes; 0: 4 MiB; where bytes are only moved, 1 to 4 MiB, so that all
+                       chunks fit well into the last-level cache; less for a shorter stream */
+    uint32_t depth; /* chunks on their way at once, at least 1; 0: what the workers need, 4 to 32 */
+    uint32_t flags; /* enum hr_pipeline_flag */
 
     const struct hr_kernel *kernels; /* a chain, in this order; stride: kernels[0].struct_size */
     uint32_t n_kernels;

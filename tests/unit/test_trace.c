@@ -483,15 +483,20 @@ TRACE_TEST(an_abandoned_trace_leaves_nothing)
     assert_no_leak();
 }
 
-TRACE_TEST(links_are_followed_and_the_umask_holds)
+TRACE_TEST(links_are_followed_and_the_mode_is_the_old_one_or_by_the_umask)
 {
     write_file("real.json", "old");
+    cr_assert_eq(chmod("real.json", 0604), 0);
     cr_assert_eq(symlink("real.json", "out.json"), 0);
-    umask(027);
     finish(create());
     struct stat st;
     cr_assert_eq(lstat("out.json", &st), 0);
     cr_assert(S_ISLNK(st.st_mode));
+    cr_assert_eq(lstat("real.json", &st), 0);
+    cr_assert_eq(st.st_mode & 07777, 0604u);
+    umask(027);
+    cr_assert_eq(unlink("real.json"), 0);
+    finish(create());
     cr_assert_eq(lstat("real.json", &st), 0);
     cr_assert_eq(st.st_mode & 07777, 0640u);
     assert_no_leak();
