@@ -170,8 +170,7 @@ bool hr__slot_lease(struct hr__slot *slot, size_t size)
     return lease(slot, size) == HR_OK;
 }
 
-/* Free slots give their memory back, but the last of it: the lane must always advance. */
-static void trim(struct hr__lane *lane)
+void hr__lane_trim(struct hr__lane *lane)
 {
     while (lane->free_leased && lane->n_leased > 1) {
         struct hr__slot *free = pop(&lane->free_leased);
@@ -188,7 +187,7 @@ bool hr__slot_lease_within(struct hr__slot *slot, size_t size, uint64_t budget)
         size = lane->slot_size;
     if ((slot->region && slot->region->size >= lane->headroom + size) || steal(slot, size))
         return true;
-    trim(lane);
+    hr__lane_trim(lane);
     if (lane->leased_bytes && lane->leased_bytes + size > budget)
         return false;
     return hr__slot_lease(slot, size);

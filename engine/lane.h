@@ -155,6 +155,8 @@ bool hr__slot_lease(struct hr__slot *slot, size_t size);
 /* The same, while all memory of the lane stays within a budget (or it has none else); free slots
  * give theirs back first. */
 bool hr__slot_lease_within(struct hr__slot *slot, size_t size, uint64_t budget);
+/* Free slots give their memory back, but the last of it: the lane must always advance. */
+void hr__lane_trim(struct hr__lane *lane);
 /* Puts a slot that was taken back, unused. */
 void hr__lane_untake(struct hr__slot *slot);
 /* Puts it at the tail, BUSY, with one ref. */

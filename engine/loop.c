@@ -148,15 +148,28 @@ const char *hr_loop_io(const hr_loop *loop, const char **why)
     return loop->io->ops->name;
 }
 
+static void offer_region(hr_loop *loop, const struct hr__region *region)
+{
+    const int i = region->index;
+    loop->generations[i] = region->generation;
+    loop->registered[i] = loop->io->ops->add_region(loop->io, i, region->memory, region->size);
+    if (loop->registered[i] || loop->told_unregistered)
+        return;
+    loop->told_unregistered = true;
+    hr__context_log(
+        loop->context,
+        "%zu bytes of memory could not be registered with io_uring and are used as they "
+        "are; the limit of locked memory (ulimit -l) may be too low",
+        region->size);
+}
+
 int hr__loop_region(hr_loop *loop, const struct hr__region *region)
 {
-    if (!region || region->index < 0)
+    if (!region || region->index < 0 || !loop->io->ops->add_region)
         return -1;
     const int i = region->index;
-    if (loop->generations[i] != region->generation) {
-        loop->generations[i] = region->generation;
-        loop->registered[i] = loop->io->ops->add_region(loop->io, i, region->memory, region->size);
-    }
+    if (loop->generations[i] != region->generation)
+        offer_region(loop, region);
     return loop->registered[i] ? i : -1;
 }
 

@@ -30,6 +30,7 @@ struct hr_loop {
     hr_pipeline *pipelines;              /* a list, by hr_pipeline.next */
     uint64_t generations[HR__MAX_INDEX]; /* of the region that each index was last offered for */
     bool registered[HR__MAX_INDEX];      /* whether the I/O engine took it */
+    bool told_unregistered;              /* the log has the line */
 };
 
 void hr__loop_add(hr_loop *loop, hr_pipeline *pipeline);

@@ -32,7 +32,7 @@ _Static_assert(sizeof(struct hr_sink) == 56, "a public struct changed its size")
 _Static_assert(sizeof(struct hr_kernel) == 80, "a public struct changed its size");
 _Static_assert(sizeof(struct hr_pipeline_config) == 184, "a public struct changed its size");
 _Static_assert(sizeof(struct hr_chunk) == 80, "a public struct changed its size");
-_Static_assert(sizeof(struct hr_stats) == 584, "a public struct changed its size");
+_Static_assert(sizeof(struct hr_stats) == 576, "a public struct changed its size");
 
 /* ---- creation ---- */
 

@@ -356,6 +356,17 @@ static void note_idle(hr_pipeline *p)
                        is_blocked(p, stage) ? HR__IDLE_BLOCKED : HR__IDLE_STARVED);
 }
 
+/* A pipeline that only waits for its source leaves the memory to others, but one lease. */
+static void leave_memory(hr_pipeline *p)
+{
+    if (!p->n_polling || !hr__sched_quiet(p))
+        return;
+    hr__lane_trim(&p->blocks);
+    hr__lane_trim(&p->spans);
+    hr__lane_trim(&p->chunks);
+    hr__lane_trim(&p->frames);
+}
+
 static bool has_cause(const hr_pipeline *p, bool cancelled)
 {
     return p->marked || cancelled || (p->chain && p->in_flight) ||
@@ -386,6 +397,7 @@ bool hr__sched_pump(hr_pipeline *p)
             hr__kernel_stage(p); /* what runs on the device comes back */
     }
     note_idle(p);
+    leave_memory(p);
     end_if_drained(p);
     return !p->finished;
 }

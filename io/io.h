@@ -72,7 +72,8 @@ struct hr__io_ops {
     /* Asks for an early end: done() still comes, with -ECANCELED or with what was moved before. */
     void (*cancel)(struct hr__io *io, struct hr__io_request *request);
     /* Makes a region (under 1 GiB) known under an index below HR__IO_REGIONS, replacing what the
-     * index named; false if refused, and the region is then used unregistered. */
+     * index named; false if refused, and the region is then used unregistered. NULL: the engine has
+     * no such thing. */
     bool (*add_region)(struct hr__io *io, int index, void *memory, size_t size);
     /* Nothing may be in flight. */
     void (*destroy)(struct hr__io *io);

@@ -457,15 +457,6 @@ static void posix_cancel(struct hr__io *io, struct hr__io_request *request)
     }
 }
 
-static bool posix_add_region(struct hr__io *io, int index, void *memory, size_t size)
-{
-    (void)io;
-    (void)index;
-    (void)memory;
-    (void)size;
-    return false;
-}
-
 static void join(struct posix_io *self, unsigned n_workers, bool has_poller)
 {
     pthread_mutex_lock(&self->lock);
@@ -508,7 +499,6 @@ static const struct hr__io_ops posix_ops = {
     .flush = posix_flush,
     .reap = posix_reap,
     .cancel = posix_cancel,
-    .add_region = posix_add_region,
     .destroy = posix_destroy,
 };
 

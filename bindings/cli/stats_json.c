@@ -52,7 +52,6 @@ void print_report_json(const struct report *r, FILE *out)
     number(out, "total_bytes_in", s->total_bytes_in);
     number(out, "dropped_bytes", s->dropped_bytes);
     number(out, "direct_bytes", s->direct_bytes);
-    number(out, "allocations", s->allocations);
     number(out, "frames_in", s->n_frames_in);
     number(out, "streams", s->n_streams);
     text(out, "device", s->device);

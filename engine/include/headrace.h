@@ -197,14 +197,16 @@ hr_status hr_loop_poll(hr_loop *loop, int timeout_ms, hr_error *error) HR_MUST_C
 
 enum hr_end_kind {
     HR_NULL = 0,     /* sink only: reads every byte for its CRC-32 and drops it */
-    HR_FILE = 1,     /* path */
+    HR_FILE = 1,     /* path; as long as it is when it is opened, but one that says it is empty (a
+                        file of /proc, say) is read to its end */
     HR_FD = 2,       /* fd: read or written from its position on; never closed, its flags left */
     HR_MEMORY = 3,   /* data, size: used in place, must stay until the pipeline ended */
     HR_CALLBACK = 4, /* read or write, user */
     HR_SOCKET = 5,   /* path is an address: tcp://HOST:PORT, tcp-listen://HOST:PORT, unix:PATH,
                         unix-listen:PATH. HOST may be [IPv6], and for listening empty or * (all).
                         A listener takes one connection and closes. Connecting goes on while the
-                        loop runs: creation does not wait for it, but for the name to be resolved */
+                        loop runs: creation does not wait for it, but for the name to be resolved.
+                        As a sink also "peer:", the connection of the first source */
     HR_PULL = 6      /* sink only: chunks are fetched by hr_pipeline_next */
 };
 
@@ -314,7 +316,8 @@ struct hr_kernel {
     uint32_t unit_in;  /* bytes of a unit; 0: 1. Built-in kernels know theirs */
     uint32_t unit_out; /* bytes written for each unit; 0: none, the input passes on unchanged */
     uint32_t args_size;
-    const char *text;  /* copied, as all that is pointed to but user */
+    const char *text;  /* copied, as all that is pointed to but user; of functions: a name for
+                          messages, or NULL */
     const char *entry; /* name of the __global__ function */
     const void *image;
     uint64_t image_size;
@@ -402,7 +405,7 @@ struct hr_pipeline_config {
     uint32_t max_wait_ms; /* with min_fill: how long a chunk waits for it; 0: without limit */
     uint64_t
         min_fill; /* bytes: a chunk of a socket or pipe with fewer does not leave early; 0: 1 */
-    const char *trace_path; /* a timeline in Trace Event JSON is written there at the end */
+    const char *trace_path; /* a regular file: a timeline in Trace Event JSON, whole at the end */
 };
 
 /* Opens the ends and leases memory for one chunk (more is leased as used, up to depth).
@@ -530,11 +533,11 @@ struct hr_stats {
     uint32_t crc32;      /* of the stream, as zlib's, once it is done; HR_NULL sinks only */
     uint32_t n_streams;
     uint32_t reserved;
-    uint64_t n_frames_in;        /* zstd frames decoded, whole or in part */
-    uint64_t dropped_bytes;      /* decoded, or read, only to get to the range */
-    uint64_t direct_bytes;       /* read and written past the page cache */
-    uint64_t total_bytes_in;     /* that the sources hold, for a progress bar; 0: not known */
-    uint64_t allocations;        /* of memory for chunks, from the system */
+    uint64_t n_frames_in;    /* zstd frames decoded, whole or in part */
+    uint64_t dropped_bytes;  /* decoded, or read, only to get to the range */
+    uint64_t direct_bytes;   /* read and written past the page cache */
+    uint64_t total_bytes_in; /* that the sources hold, for a progress bar; 0: not known */
+
     char device[HR_DEVICE_NAME]; /* "" if bytes visit none */
 };
 

@@ -114,26 +114,32 @@ BOTH_WITH(a_thousand_requests_pass_through_four_entries, 4)
     close(fd);
 }
 
+static bool add_region(const struct rig *rig, void *memory, size_t size)
+{
+    const struct hr__io_ops *ops = rig->io->ops;
+    return ops->add_region && ops->add_region(rig->io, 5, memory, size);
+}
+
 BOTH(a_registered_region_is_used)
 {
     enum { SIZE = 16 * PAGE };
     const int fd = temporary(SIZE);
     unsigned char *memory = aligned_alloc(PAGE, 2 * SIZE);
-    const bool known = rig->io->ops->add_region(rig->io, 5, memory, 2 * SIZE);
-    cr_assert(rig->is_uring || !known);
+    cr_assert_eq(rig->io->ops->add_region != NULL, rig->is_uring);
+    add_region(rig, memory, 2 * SIZE); /* a limit may refuse it: the rest must hold all the same */
     struct hr__io_request request = make(rig, HR__IO_READ, fd, memory + PAGE, SIZE, 0);
     request.region = 5;
     start(rig, &request);
     cr_assert_eq(finish(rig, &request), SIZE);
     check(memory + PAGE, SIZE, 0);
 
-    rig->io->ops->add_region(rig->io, 5, memory, SIZE);
+    add_region(rig, memory, SIZE);
     request = make(rig, HR__IO_WRITE, fd, memory + PAGE, PAGE, SIZE);
     request.region = 5;
     start(rig, &request);
     cr_assert_eq(finish(rig, &request), PAGE);
 
-    cr_assert_not(rig->io->ops->add_region(rig->io, 5, memory, (size_t)2 << 30));
+    cr_assert_not(add_region(rig, memory, (size_t)2 << 30));
     request = make(rig, HR__IO_READ, fd, memory, PAGE, SIZE);
     request.region = 5;
     start(rig, &request);
