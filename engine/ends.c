@@ -115,6 +115,15 @@ static hr_status open_input(struct hr__input *in, const void *user_source, hr_er
     return status;
 }
 
+/* Where the first bytes of all sources are known, they may tell that there is nothing to decode. */
+static bool any_encoded(const hr_pipeline *p)
+{
+    for (unsigned i = 0; i < p->n_inputs; i++)
+        if (p->inputs[i].codec != HR_CODEC_NONE)
+            return true;
+    return false;
+}
+
 hr_status hr__ends_open_inputs(hr_pipeline *p, const struct hr_pipeline_config *config,
                                hr_error *error)
 {
@@ -134,6 +143,8 @@ hr_status hr__ends_open_inputs(hr_pipeline *p, const struct hr_pipeline_config *
         if (status < 0)
             return status;
     }
+    if (!any_encoded(p))
+        p->decoding = HR_CODEC_NONE;
     return HR_OK;
 }
 

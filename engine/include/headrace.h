@@ -379,9 +379,9 @@ struct hr_pipeline_config {
     uint32_t n_sources;
     const struct hr_source *sources; /* one stream, in this order; stride: sources[0].struct_size */
     struct hr_sink sink;
-    uint64_t
-        chunk_size; /* decoded bytes; 0: 4 MiB; where bytes are only moved, 1 to 4 MiB, so that all
-                       chunks fit well into the last-level cache; less for a shorter stream */
+    /* Decoded bytes; 0: 4 MiB, or 2 MiB where bytes are only moved, or less if the stream is known
+     * to be shorter. */
+    uint64_t chunk_size;
     uint32_t depth; /* chunks on their way at once, at least 1; 0: what the workers need, 4 to 32 */
     uint32_t flags; /* enum hr_pipeline_flag */
 
@@ -403,18 +403,20 @@ struct hr_pipeline_config {
     uint32_t connect_ms;  /* limit for HR_SOCKET to connect or be connected; 0: none */
     uint32_t idle_ms;     /* limit for a socket or pipe to move no byte; 0: none */
     uint32_t max_wait_ms; /* with min_fill: how long a chunk waits for it; 0: without limit */
-    uint64_t
-        min_fill; /* bytes: a chunk of a socket or pipe with fewer does not leave early; 0: 1 */
+    /* Bytes: a chunk of a socket or pipe with fewer does not leave early; 0: 1. */
+    uint64_t min_fill;
     const char *trace_path; /* a regular file: a timeline in Trace Event JSON, whole at the end */
 };
 
 /* Opens the ends and leases memory for one chunk (more is leased as used, up to depth).
  * loop NULL: a private loop and context.
- * Blocks: to open a FIFO whose other end is not open yet, to resolve the name of a host, to read
- * the first and last bytes of a file that is to be decoded. Owns: the caller frees it. The config
- * is copied; memory and callbacks must stay. Returns HR_AGAIN if the context's memory is all
- * leased. Fails: HR_EINVAL (also when the sink is one of the sources), HR_ENOMEM, HR_EIO,
- * HR_EUNSUPPORTED (a device that is not there, a codec that this build lacks), HR_EDEVICE. */
+ * Blocks: to open a FIFO whose other end is not open yet, to resolve the name of a host, to read the
+ * first and last bytes of a file that is to be decoded, to start a device.
+ * Owns: the caller frees it. The config is copied; memory and callbacks must stay.
+ * Returns HR_AGAIN if the context's memory is all leased.
+ * Fails: HR_EINVAL (also when the sink is one of the sources; stage KERNEL: a kernel's text is
+ * wrong), HR_ENOMEM, HR_EIO, HR_EUNSUPPORTED (a device that is not there, a codec that this build
+ * lacks), HR_EDEVICE. */
 hr_status hr_pipeline_create(hr_loop *loop, const struct hr_pipeline_config *config,
                              hr_pipeline **out, hr_error *error) HR_MUST_CHECK;
 
