@@ -13,7 +13,8 @@
  * launches and copies nothing.
  *
  * An error of enqueued work is found by query() of an event behind it. It is final for the stream:
- * what follows on it is passed over, and every later event of it reports the same error. */
+ * what follows on it is passed over (but waits, so that an event behind them still says that what
+ * they waited for is over), and every later event of it reports the same error. */
 #ifndef HR_BACKEND_H
 #define HR_BACKEND_H
 

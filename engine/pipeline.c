@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "clock.h"
-#include "ends.h"
+#include "endpoints.h"
 #include "sched.h"
 #include "status.h"
 #include "wake.h"

@@ -7,7 +7,7 @@
 #include <stdio.h>
 
 #include "clock.h"
-#include "ends.h"
+#include "endpoints.h"
 #include "pipeline.h"
 #include "status.h"
 

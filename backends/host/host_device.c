@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The host device itself: what is told of it, its memory, and the tables that the engine calls. */
-#include "host_device.h"
+#include "host_stream.h"
 
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "status.h"
 
-enum { MEMORY_ALIGNMENT = 256, MIN_STREAMS = 2, MAX_STREAMS = 4 };
+enum { MEMORY_ALIGNMENT = 256, MIN_STREAMS = 2, MAX_STREAMS = 4, MIN_WORKERS = 2 };
 
 /* x86 has the line "model name" there; other machines tell no name. */
 static void read_title(char title[HR__DEVICE_TEXT])
@@ -25,17 +26,20 @@ static void read_title(char title[HR__DEVICE_TEXT])
         fclose(file);
 }
 
+static unsigned count_cpus(void)
+{
+    cpu_set_t usable;
+    return sched_getaffinity(0, sizeof usable, &usable) == 0 ? (unsigned)CPU_COUNT(&usable) : 1;
+}
+
 /* Few: built-in kernels are bound by memory, and the CPU workers want their share. At least two, so
  * that one long chunk does not hold up all. */
 static uint32_t choose_streams(void)
 {
-    cpu_set_t usable;
-    int n = MIN_STREAMS;
-    if (sched_getaffinity(0, sizeof usable, &usable) == 0)
-        n = CPU_COUNT(&usable);
+    const unsigned n = count_cpus();
     if (n > MAX_STREAMS)
-        n = MAX_STREAMS;
-    return (uint32_t)(n < MIN_STREAMS ? MIN_STREAMS : n);
+        return MAX_STREAMS;
+    return n < MIN_STREAMS ? MIN_STREAMS : n;
 }
 
 static unsigned count(char *why, size_t why_size)
@@ -61,6 +65,20 @@ static void describe(unsigned index, struct hr__device_info *out)
     read_title(out->title);
 }
 
+/* One for each CPU. At least two, because a function of the user may sleep. */
+static unsigned choose_workers(void)
+{
+    const unsigned n = count_cpus();
+    return n < MIN_WORKERS ? MIN_WORKERS : n;
+}
+
+static void free_device(struct hr__host_device *host)
+{
+    pthread_cond_destroy(&host->work);
+    pthread_mutex_destroy(&host->lock);
+    free(host);
+}
+
 static hr_status open_device(unsigned index, struct hr__device **out, hr_error *error)
 {
     struct hr__host_device *host = calloc(1, sizeof *host);
@@ -68,18 +86,28 @@ static hr_status open_device(unsigned index, struct hr__device **out, hr_error *
         return hr__fail(error, HR_ENOMEM, (struct hr__where){0}, "no memory for the host device");
     host->base.ops = &hr__host_ops;
     describe(index, &host->info);
+    host->pid = getpid();
     pthread_mutex_init(&host->lock, NULL);
-    pthread_cond_init(&host->event_done, NULL);
+    pthread_cond_init(&host->work, NULL);
+    const int rc = hr__host_workers_start(host, choose_workers());
+    if (rc != 0) {
+        free_device(host);
+        return hr__fail(error, HR_ENOMEM, (struct hr__where){.native = rc},
+                        "no threads for the host device: %s", strerror(rc));
+    }
     *out = &host->base;
     return HR_OK;
 }
 
+/* In a forked child the workers are not there to be joined, and the lock may be held for ever by
+ * one of them: the memory is left. */
 static void close_device(struct hr__device *device)
 {
     struct hr__host_device *host = (struct hr__host_device *)device;
-    pthread_cond_destroy(&host->event_done);
-    pthread_mutex_destroy(&host->lock);
-    free(host);
+    if (host->pid != getpid())
+        return;
+    hr__host_workers_stop(host);
+    free_device(host);
 }
 
 static const struct hr__device_info *info(const struct hr__device *device)

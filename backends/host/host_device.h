@@ -1,26 +1,42 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The host as a device: the reference, always there. Each stream is a queue and a thread.
+/* The host as a device: the reference, always there. A stream is a queue, and costs little; the
+ * threads that do the work are the device's, one for each CPU.
  *
- *     launch, copy, record, wait ─▶ queue ─▶ thread of the stream ─▶ event done ─▶ eventfd
- *                                              │ waits for events      │
- *                                              └──── of other streams ◀┘
+ *     launch, copy, record, wait ─▶ queue ─▶ ready streams ─▶ workers ─▶ event done ─▶ eventfd
+ *                                                 ▲                          │
+ *                                                 └──── streams parked there ◀┘
  *
- * host_device.c  the device, its memory and the tables      host_event.c  what streams order with
- * host_stream.c  queues and their threads                   host_kernel.c what they run */
+ * host_device.c   the device, its memory and the tables     host_event.c   what streams order with
+ * host_stream.c   queues; host_stream.h draws a stream      host_kernel.c  what streams run
+ * host_workers.c  who runs it */
 #ifndef HR_HOST_DEVICE_H
 #define HR_HOST_DEVICE_H
 
 #include <pthread.h>
+#include <sys/types.h>
 
 #include "backend.h"
 
+struct hr__host_list {
+    struct hr__stream *first;
+    struct hr__stream *last;
+};
+
 struct hr__host_device {
     struct hr__device base;
-    struct hr__device_info info; /* constant after open */
-    /* Guards the queues of all streams and all events. It is held for a few stores; what streams do
-     * lasts for microseconds and more, so a lock for each would gain nothing. */
+
+    /* Constant after open. */
+    struct hr__device_info info;
+    pid_t pid; /* the process that has the workers */
+    unsigned n_workers;
+    pthread_t *workers;
+
+    /* Guards what follows, and of each event what streams wait for. It is held for a few stores,
+     * and no other lock is taken under it. */
     pthread_mutex_t lock;
-    pthread_cond_t event_done; /* some event: the streams that wait look again */
+    pthread_cond_t work; /* for the workers: there are ready streams, or it closes */
+    struct hr__host_list ready;
+    bool closing;
 };
 
 struct hr__kernel {
@@ -54,14 +70,6 @@ void hr__host_event_destroy(struct hr__event *event);
 hr_status hr__host_event_query(struct hr__event *event, hr_error *error);
 void hr__host_event_notify(struct hr__event *event, int event_fd);
 uint64_t hr__host_event_elapsed_ns(const struct hr__event *from, const struct hr__event *to);
-
-/* For streams. Records are numbered from 1; a number stays done when the event is recorded anew. */
-uint64_t hr__host_event_record(struct hr__event *event, const struct hr__stream *stream);
-uint64_t hr__host_event_last_record(struct hr__event *event);
-/* On the stream's thread. failure->code is HR_OK if there was none. */
-void hr__host_event_done(struct hr__event *event, uint64_t record, const hr_error *failure);
-/* Sleeps until the record is done; sets *failure if the event failed. */
-void hr__host_event_await(struct hr__event *event, uint64_t record, hr_error *failure);
 
 /* Kernels: see backend.h. */
 hr_status hr__host_kernel_create(struct hr__device *device, const struct hr_kernel *kernel,

@@ -284,7 +284,9 @@ struct hr_kernel_call {
     uint64_t chunk;      /* index in the stream */
 };
 
-/* Returns 0, or an error number that ends the pipeline with HR_EDEVICE. */
+/* Returns 0, or an error number that ends the pipeline with HR_EDEVICE. Functions of kind
+ * HR_KERNEL_FUNCTION share the host device's threads, one for each usable CPU: they compute, and do
+ * not wait for one another. */
 typedef int32_t (*hr_kernel_fn)(void *user, const struct hr_kernel_call *call);
 
 /* Built-in kernels, by text. TYPE, FROM, TO: u8 i8 u16 i16 i32 i64 f16 bf16 f32 f64; numbers are

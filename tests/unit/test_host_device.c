@@ -3,11 +3,14 @@
  * failures, every sort of kernel it runs. What built-in kernels compute is checked elsewhere. */
 #include <criterion/criterion.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -87,7 +90,7 @@ static void drain(struct hr__stream *stream)
     cr_assert_eq(device_drain(device, stream, &error), HR_OK, "%s", error.text);
 }
 
-/* A kernel that blocks its stream's thread until the test opens the gate. */
+/* A kernel that blocks its stream, and a worker, until the test opens the gate. */
 struct gate {
     pthread_mutex_t lock;
     pthread_cond_t opened;
@@ -229,6 +232,101 @@ Test(host_device, a_wait_is_for_the_last_record_before_it)
     ops->event_destroy(event);
     ops->kernel_destroy(first_gate);
     ops->kernel_destroy(second_gate);
+}
+
+Test(host_device, more_streams_may_wait_than_there_are_workers)
+{
+    enum { N = 200 };
+    struct gate gate = GATE;
+    struct notes notes = {0};
+    struct hr__stream *streams[N];
+    struct hr__event *events[N];
+    struct hr__kernel *wait_at_gate = new_function(pass_gate, &gate);
+    struct hr__kernel *noting = new_function(note, &notes);
+    for (int i = 0; i < N; i++) {
+        streams[i] = new_stream();
+        events[i] = new_event();
+    }
+    launch(streams[0], wait_at_gate, (struct hr__launch){.n_units = 1});
+    record(streams[0], events[0]);
+    for (int i = 1; i < N; i++) {
+        wait_for(streams[i], events[i - 1]);
+        launch(streams[i], noting, (struct hr__launch){.n_units = 1, .first_unit = (uint64_t)i});
+        record(streams[i], events[i]);
+    }
+    cr_expect_eq(ops->query(events[N - 1], &error), HR_PENDING);
+    open_gate(&gate);
+    cr_expect_eq(device_finish(device, events[N - 1], &error), HR_OK);
+    cr_expect_eq(notes.n, N - 1);
+    for (size_t i = notes.n - 100; i < notes.n; i++)
+        cr_expect_eq(notes.first_unit[i % 128], i + 1);
+    for (int i = 0; i < N; i++) {
+        ops->event_destroy(events[i]);
+        ops->stream_destroy(streams[i]);
+    }
+    ops->kernel_destroy(wait_at_gate);
+    ops->kernel_destroy(noting);
+}
+
+/* More streams than workers with more to do than a turn, and one behind them with little. */
+enum { N_LONG = 200 };
+struct turns {
+    long n_streams;
+    atomic_uint n_ran[CPU_SETSIZE + 1];
+    unsigned most_ran; /* of one stream, when the short one had its turn */
+};
+
+static int32_t run_long(void *user, const struct hr_kernel_call *call)
+{
+    struct turns *turns = user;
+    atomic_fetch_add(&turns->n_ran[call->chunk], 1);
+    usleep(100);
+    return 0;
+}
+
+static int32_t run_short(void *user, const struct hr_kernel_call *call)
+{
+    struct turns *turns = user;
+    (void)call;
+    for (long i = 0; i < turns->n_streams; i++) {
+        const unsigned n = atomic_load(&turns->n_ran[i]);
+        turns->most_ran = n > turns->most_ran ? n : turns->most_ran;
+    }
+    return 0;
+}
+
+Test(host_device, long_queues_do_not_keep_others_from_their_turn)
+{
+    static struct turns turns;
+    static struct hr__stream *streams[CPU_SETSIZE + 1];
+    static struct hr__stream *held[CPU_SETSIZE + 1]; /* they keep all workers until all is there */
+    struct gate gate = GATE;
+    struct hr__stream *last = new_stream();
+    struct hr__kernel *wait_at_gate = new_function(pass_gate, &gate);
+    struct hr__kernel *is_long = new_function(run_long, &turns);
+    struct hr__kernel *is_short = new_function(run_short, &turns);
+    turns.n_streams = sysconf(_SC_NPROCESSORS_ONLN) + 1;
+    for (long i = 0; i < turns.n_streams; i++) {
+        held[i] = new_stream();
+        launch(held[i], wait_at_gate, (struct hr__launch){.n_units = 1});
+    }
+    for (long i = 0; i < turns.n_streams; i++) {
+        streams[i] = new_stream();
+        for (int k = 0; k < N_LONG; k++)
+            launch(streams[i], is_long, (struct hr__launch){.n_units = 1, .chunk = (uint64_t)i});
+    }
+    launch(last, is_short, (struct hr__launch){.n_units = 1});
+    open_gate(&gate);
+    drain(last);
+    cr_expect_lt(turns.most_ran, N_LONG);
+    for (long i = 0; i < turns.n_streams; i++) {
+        ops->stream_destroy(streams[i]);
+        ops->stream_destroy(held[i]);
+    }
+    ops->stream_destroy(last);
+    ops->kernel_destroy(wait_at_gate);
+    ops->kernel_destroy(is_long);
+    ops->kernel_destroy(is_short);
 }
 
 Test(host_device, destroying_a_stream_waits_for_its_work)
@@ -397,7 +495,7 @@ static int32_t look_at_signals(void *user, const struct hr_kernel_call *call)
     return 0;
 }
 
-Test(host_device, signals_are_not_taken_by_the_threads_of_streams)
+Test(host_device, signals_are_not_taken_by_the_workers)
 {
     int are_blocked = 0;
     struct hr__stream *stream = new_stream();
@@ -451,6 +549,60 @@ Test(host_device, a_failure_is_final_for_its_stream_and_for_those_that_wait_for_
     ops->event_destroy(before);
     ops->event_destroy(after);
     ops->kernel_destroy(kernel);
+}
+
+Test(host_device, a_wait_takes_the_failure_of_its_own_record)
+{
+    struct gate gate = GATE;
+    struct hr__stream *failed = new_stream();
+    struct hr__stream *healthy = new_stream();
+    struct hr__stream *waiting = new_stream();
+    struct hr__event *event = new_event();
+    struct hr__kernel *failing = new_function(fail_with_5, NULL);
+    struct hr__kernel *wait_at_gate = new_function(pass_gate, &gate);
+    launch(waiting, wait_at_gate, (struct hr__launch){.n_units = 1});
+    launch(failed, failing, (struct hr__launch){.n_units = 1});
+    record(failed, event);
+    wait_for(waiting, event);
+    cr_expect_eq(device_finish(device, event, &error), HR_EDEVICE);
+    record(healthy, event);
+    cr_expect_eq(device_finish(device, event, &error), HR_OK);
+    open_gate(&gate);
+    cr_expect_eq(device_drain(device, waiting, &error), HR_EDEVICE);
+    ops->stream_destroy(failed);
+    ops->stream_destroy(healthy);
+    ops->stream_destroy(waiting);
+    ops->event_destroy(event);
+    ops->kernel_destroy(failing);
+    ops->kernel_destroy(wait_at_gate);
+}
+
+Test(host_device, a_stream_that_has_failed_waits_all_the_same)
+{
+    struct gate gate = GATE;
+    struct hr__stream *held = new_stream();
+    struct hr__stream *failed = new_stream();
+    struct hr__event *passed = new_event();
+    struct hr__event *behind = new_event();
+    struct hr__kernel *failing = new_function(fail_with_5, NULL);
+    struct hr__kernel *wait_at_gate = new_function(pass_gate, &gate);
+    launch(held, wait_at_gate, (struct hr__launch){.n_units = 1});
+    record(held, passed);
+    launch(failed, failing, (struct hr__launch){.n_units = 1});
+    cr_expect_eq(device_drain(device, failed, &error), HR_EDEVICE);
+    wait_for(failed, passed);
+    record(failed, behind);
+    usleep(10000);
+    cr_expect_eq(ops->query(behind, &error), HR_PENDING);
+    open_gate(&gate);
+    cr_expect_eq(device_finish(device, behind, &error), HR_EDEVICE);
+    cr_expect_eq(ops->query(passed, &error), HR_OK);
+    ops->stream_destroy(held);
+    ops->stream_destroy(failed);
+    ops->event_destroy(passed);
+    ops->event_destroy(behind);
+    ops->kernel_destroy(failing);
+    ops->kernel_destroy(wait_at_gate);
 }
 
 /* ---- Kernels ---- */
@@ -693,7 +845,23 @@ Test(host_device, compiled_kernels_are_refused)
     cr_expect(strstr(error.text, "built-in kernels and host functions"), "%s", error.text);
 }
 
-/* ---- Memory and title ---- */
+/* ---- Opening and closing, memory and title ---- */
+
+/* The child has none of the device's threads. */
+Test(host_device, closing_in_a_forked_child_returns)
+{
+    enum { LIMIT_S = 10 };
+    int status = 0;
+    const pid_t child = fork();
+    cr_assert_geq(child, 0);
+    if (child == 0) {
+        alarm(LIMIT_S);
+        ops->close(device);
+        _exit(0);
+    }
+    cr_assert_eq(waitpid(child, &status, 0), child);
+    cr_expect(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
 
 Test(host_device, memory_is_aligned_whatever_its_size)
 {

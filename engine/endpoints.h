@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The ends of a pipeline: opened at creation (sockets: while the loop runs), closed at the end. */
-#ifndef HR_ENDS_H
-#define HR_ENDS_H
+#ifndef HR_ENDPOINTS_H
+#define HR_ENDPOINTS_H
 
 #include "pipeline.h"
 
