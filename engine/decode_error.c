@@ -9,7 +9,7 @@
 /* Where in the decoded stream is known when the error takes its place there: see cut_stage.c. */
 static const struct hr__where decoding = {.stage = HR_STAGE_DECODE};
 
-static const char *advice(enum hr__codec_code code)
+static const char *advice(enum hr__codec_code code, bool streamed)
 {
     switch (code) {
     case HR__CODEC_DICT_NEEDED:
@@ -19,7 +19,8 @@ static const char *advice(enum hr__codec_code code)
     case HR__CODEC_WINDOW:
         return "; raise the limit of the window (window_log, --window-log)";
     case HR__CODEC_CHECKSUM:
-        return "; the bytes that it would give are not passed on";
+        return streamed ? "; what was passed on of it is not verified"
+                        : "; the bytes that it would give are not passed on";
     case HR__CODEC_OK:
     case HR__CODEC_CORRUPT:
     case HR__CODEC_MEMORY:
@@ -47,7 +48,7 @@ void hr__decode_fail(struct hr__input *in, const struct hr__decode_work *work, h
     hr__fail(error, status_of(why->code), decoding,
              "decode %s: the zstd frame at byte %llu: %s%s%s",
              hr__sched_name(in, name, sizeof name), (unsigned long long)work->bad_offset, why->text,
-             dictionary, advice(why->code));
+             dictionary, advice(why->code, work->streamed));
 }
 
 void hr__decode_fail_table(struct hr__input *in, uint64_t byte, hr_error *error)

@@ -202,6 +202,10 @@ static void decode_part_done(struct hr__job *job)
     hr_pipeline *p = pipeline_of(span);
     struct hr__decode_stage *d = &p->decode;
     span_done(span);
+    d->stream_given += span->size;
+    if (span->decode.frame_done && d->stream_expected != UINT64_MAX &&
+        d->stream_expected != d->stream_given)
+        hr__decode_fail_table(span->input, span->decode.in_offset, &span->error);
     advance(&p->blocks, &d->stream, (size_t)span->decode.consumed);
     d->stream_busy = false;
     d->stream_full = span->decode.full;

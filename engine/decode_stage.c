@@ -66,6 +66,34 @@ static bool place_reference(hr_pipeline *p, struct hr__slot *block, const hr_err
     return true;
 }
 
+/* ---- the seek table ---- */
+
+/* What it says of the frame under way; UINT64_MAX: it is not used. */
+static uint64_t decoded_by_table(const struct hr__input *in)
+{
+    const struct hr__seek_index *seek = &in->seek;
+    const size_t i = in->seek_frame;
+    if (!seek->n_frames)
+        return UINT64_MAX;
+    return i < seek->n_frames ? seek->out_offset[i + 1] - seek->out_offset[i] : 0;
+}
+
+/* The table, if it is used, says how long the frame is. */
+static bool fits_table(const struct hr__decode_stage *d)
+{
+    const struct hr__seek_index *seek = &d->input->seek;
+    const size_t i = d->input->seek_frame;
+    if (!seek->n_frames)
+        return true;
+    return i < seek->n_frames &&
+           seek->in_offset[i + 1] - seek->in_offset[i] == d->walk.frame.in_size;
+}
+
+static void pass_entry(struct hr__input *in)
+{
+    in->seek_frame += in->seek_frame < in->seek.n_frames ? 1 : 0;
+}
+
 /* ---- runs of whole frames ---- */
 
 static bool submit_run(hr_pipeline *p)
@@ -105,8 +133,8 @@ static void join_run(struct hr__decode_stage *d)
     d->run_bound += frame->bound;
     d->run_verified &= frame->skippable || frame->has_checksum;
     if (d->input->seek.n_frames && !frame->skippable) {
-        const uint64_t *at = &d->input->seek.out_offset[d->input->seek_frame++];
-        d->run_expected += at[1] - at[0];
+        d->run_expected += decoded_by_table(d->input);
+        pass_entry(d->input);
     }
 }
 
@@ -135,6 +163,9 @@ static bool begin_stream(hr_pipeline *p)
     hr__decoder_reset(d->streaming->decoder);
     d->stream = d->frame;
     d->stream_full = false;
+    d->stream_given = 0;
+    d->stream_expected = decoded_by_table(d->input);
+    pass_entry(d->input);
     p->n_frames_in++;
     return true;
 }
@@ -153,6 +184,7 @@ static bool stream_part(hr_pipeline *p)
         .in_offset = d->origin + d->walk.frame.in_offset,
         .expected = UINT64_MAX,
         .dict_id = d->walk.frame.dict_id,
+        .streamed = true,
     };
     hr__decode_stream_job(span);
     return true;
@@ -201,25 +233,21 @@ static bool fail_input(hr_pipeline *p, const hr_error *error)
     if (!is_drained(p, &changed) || !place_reference(p, NULL, error))
         return changed;
     p->decode.skipping = true;
+    forget_frame(&p->decode);
     return true;
 }
 
 static bool fail_walk(hr_pipeline *p)
 {
+    const struct hr__decode_stage *d = &p->decode;
+    const enum hr__walk_error why = d->walk.error;
     hr_error error;
-    hr__decode_fail_walk(p->decode.input, &p->decode.walk, p->decode.origin, &error);
+    /* where the walk began and ended is the table's word */
+    if (d->input->seek.n_frames && why != HR__WALK_WINDOW && why != HR__WALK_RESERVED)
+        hr__decode_fail_table(d->input, d->origin + d->walk.frame.in_offset, &error);
+    else
+        hr__decode_fail_walk(d->input, &d->walk, d->origin, &error);
     return fail_input(p, &error);
-}
-
-/* The seek table, if it is used, says how long the frame is. */
-static bool fits_table(const struct hr__decode_stage *d)
-{
-    const struct hr__seek_index *seek = &d->input->seek;
-    if (!seek->n_frames || d->walk.frame.skippable)
-        return true;
-    return d->input->seek_frame < seek->n_frames &&
-           seek->in_offset[d->input->seek_frame + 1] - seek->in_offset[d->input->seek_frame] ==
-               d->walk.frame.in_size;
 }
 
 /* A skippable frame gives nothing: a short one may lie within a run, a long one must not hold
@@ -233,6 +261,8 @@ static bool admit_skippable(hr_pipeline *p)
         return false;
     if (d->run.size)
         join_run(d);
+    if (fits_table(d) && decoded_by_table(d->input) == 0)
+        pass_entry(d->input); /* some tables list them */
     forget_frame(d);
     return true;
 }
@@ -261,15 +291,16 @@ static bool admit_frame(hr_pipeline *p)
 {
     struct hr__decode_stage *d = &p->decode;
     const struct hr__frame *frame = &d->walk.frame;
+    if (frame->skippable)
+        return admit_skippable(p);
     if (!fits_table(d)) {
         hr_error error;
         hr__decode_fail_table(d->input, d->origin + frame->in_offset, &error);
         return fail_input(p, &error);
     }
-    if (frame->skippable)
-        return admit_skippable(p);
     const size_t usual = p->spans.slot_size;
-    if (d->run.size && (d->run_bound + frame->bound > usual) && !submit_run(p))
+    const bool joins = d->run_bound + frame->bound <= usual && d->run_dict_id == frame->dict_id;
+    if (d->run.size && !joins && !submit_run(p))
         return false;
     if (frame->bound > usual)
         return admit_large(p);
@@ -378,7 +409,7 @@ static bool decide_codec(hr_pipeline *p)
     if (n < 4 && !all && hr__decode_may_be_frame(first, n))
         return false;
     in->codec = n == 4 && hr__decode_may_be_frame(first, n) ? HR_CODEC_ZSTD : HR_CODEC_NONE;
-    if (in->codec == HR_CODEC_NONE && in->decoded_left != UINT64_MAX)
+    if (in->codec == HR_CODEC_NONE && in->decoded_left < UINT64_MAX - in->decoded_skip)
         in->end = in->decoded_skip + in->decoded_left; /* plain bytes: none beyond is taken */
     return true;
 }
@@ -418,11 +449,14 @@ static bool pass_on(hr_pipeline *p, struct hr__slot *block)
     return true;
 }
 
-/* Its requests must be done. */
-static bool skip_block(struct hr__decode_stage *d, const struct hr__slot *block)
+/* Its requests must be done. An error behind the range does not count: the next source follows. */
+static bool skip_block(hr_pipeline *p, const struct hr__slot *block)
 {
+    struct hr__decode_stage *d = &p->decode;
     if (block->state != HR__SLOT_READY)
         return false;
+    if (block->error.code && d->input->decoded_left == 0)
+        p->input_ended = p->current == p->n_inputs;
     d->cursor.block++;
     d->cursor.at = 0;
     return true;
@@ -449,7 +483,7 @@ static bool step_input(hr_pipeline *p, struct hr__slot *block)
     if (block->ends_input)
         return end_input(p);
     if (d->skipping)
-        return skip_block(d, block);
+        return skip_block(p, block);
     switch (d->input->codec) {
     case HR_CODEC_AUTO:
         return decide_codec(p);

@@ -181,12 +181,22 @@ bool hr__encode_note(hr_pipeline *p, const struct hr__slot *frame)
     return hr__seek_table_add(&p->encode.table, frame->size, frame->encode.decoded) == HR__SEEK_OK;
 }
 
+/* A pipe is silent and all that it sent has come here: its sender may wait for the answer. */
+static bool sender_pauses(const hr_pipeline *p)
+{
+    return p->n_polling && hr__sched_quiet(p) && hr__lane_is_empty(&p->spans);
+}
+
 bool hr__encode_stage(hr_pipeline *p)
 {
     struct hr__encode_stage *e = &p->encode;
     if (e->ended)
         return false;
     struct hr__slot *chunk = hr__lane_head(&p->chunks);
+    if (!chunk && e->open && sender_pauses(p)) {
+        close_open(p);
+        return true;
+    }
     if (!chunk)
         return hr__sched_chunks_ended(p) && end_frames(p);
     if (chunk->state != HR__SLOT_READY)

@@ -50,7 +50,8 @@ static void set_range(struct hr__input *in, uint64_t size)
     const uint64_t length = range ? in->config.length : UINT64_MAX;
     in->decoded_skip = 0;
     in->decoded_left = UINT64_MAX;
-    if (in->in_order && in->codec == HR_CODEC_AUTO && offset < 4 && length < 4 - offset)
+    const bool takes = in->in_order && in->config.kind != HR_CALLBACK;
+    if (takes && in->codec == HR_CODEC_AUTO && offset < 4 && length < 4 - offset)
         in->codec = HR_CODEC_NONE; /* too few bytes to tell, and no more may be taken */
     if (in->codec != HR_CODEC_NONE) {
         in->decoded_skip = offset;
@@ -108,8 +109,8 @@ static hr_status open_input(struct hr__input *in, const void *user_source, hr_er
 #if HR_HAVE_ZSTD
     if (in->codec != HR_CODEC_NONE && !in->in_order)
         status = hr__probe_input(in, size, error);
-    if (status == HR_OK && in->codec == HR_CODEC_NONE && !in->in_order)
-        set_range(in, size);
+    if (status == HR_OK && in->codec == HR_CODEC_NONE && !in->in_order && in->position < in->end)
+        set_range(in, size); /* it is raw: no byte of an encoded one is in an empty range */
 #endif
     in->total = in->end == UINT64_MAX ? UINT64_MAX : in->end - in->position;
     return status;

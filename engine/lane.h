@@ -51,7 +51,8 @@ struct hr__decode_work {
     struct hr__extent from;
     uint64_t in_offset; /* of from, in the encoded source */
     uint64_t expected;  /* decoded bytes by the seek table; UINT64_MAX: not known */
-    uint32_t dict_id;   /* that the first frame names */
+    uint32_t dict_id;   /* that its frames name */
+    bool streamed;      /* a part of a frame */
 
     uint64_t consumed; /* encoded bytes taken */
     bool frame_done;   /* streamed: the frame has ended */

@@ -76,8 +76,10 @@ struct hr__decode_stage {
     struct hr__codec_entry *streaming; /* not NULL: the frame is decoded as it comes */
     struct hr__extent stream;          /* walked bytes of it that are not decoded yet */
     bool stream_busy;
-    bool stream_full;    /* the decoder holds more than the last span took */
-    bool frame_streamed; /* and is done */
+    bool stream_full;         /* the decoder holds more than the last span took */
+    uint64_t stream_given;    /* decoded bytes of it so far */
+    uint64_t stream_expected; /* by the seek table; UINT64_MAX: not known */
+    bool frame_streamed;      /* and is done */
 
     uint64_t budget; /* bytes of all spans together */
     bool ended;

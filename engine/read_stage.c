@@ -124,7 +124,9 @@ static size_t next_size(const hr_pipeline *p, const struct hr__input *in)
     const uint64_t left = in->end - in->position;
     const size_t align = hr__direct_alignment(&in->file);
     size_t most = p->blocks.slot_size;
-    if (align > 1 && align < most) /* a range may begin anywhere: then the first is shorter */
+    /* A range may begin anywhere: then the first is shorter. What is decoded has no gaps: there a
+     * range that begins between the device's blocks is read through the page cache. */
+    if (in->codec == HR_CODEC_NONE && align > 1 && align < most)
         most -= (in->file.start + in->position) % align;
     return left < most ? (size_t)left : most;
 }
