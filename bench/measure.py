@@ -4,16 +4,55 @@
 Used by the scripts in ``bench/cases``; needs only the standard library.
 """
 
-import json
+import mmap
 import os
-import platform
 import resource
 import statistics
 import subprocess
 import time
 
 
-def timed(command, output=None, replace=False):
+MADV_POPULATE_WRITE = 23  # madvise(2), Linux 5.14
+SCRATCH_BYTES = 256 << 20  # more than any command takes for itself
+BLOCK = bytes(1 << 22)
+
+
+def touch_memory(beside, n_bytes):
+    """Have the hypervisor provide the free memory that the next command will take.
+
+    A virtual machine gives free pages back to its host, and a page that comes anew costs ten times
+    what it costs otherwise. Whether a command gets such pages is luck, not its merit.
+
+    Parameters
+    ----------
+    beside : str or None
+        An output of the command; the page cache's memory for it is touched by a file beside it.
+    n_bytes : int
+        Size of that output.
+    """
+    if beside:
+        scratch = beside + ".scratch"
+        with open(scratch, "wb", buffering=0) as file:
+            for _ in range(n_bytes // len(BLOCK) + 1):
+                file.write(BLOCK)
+            os.unlink(scratch)
+    with mmap.mmap(-1, SCRATCH_BYTES) as memory:
+        try:
+            memory.madvise(MADV_POPULATE_WRITE)
+        except OSError:
+            for at in range(0, SCRATCH_BYTES, mmap.PAGESIZE):
+                memory[at] = 1
+
+
+def cache(path):
+    """Have the page cache hold a file whole: some systems drop what was not used for seconds."""
+    block = bytearray(len(BLOCK))
+    with open(path, "rb", buffering=0) as file:
+        while file.readinto(block):
+            pass
+
+
+def timed(command, output=None, replace=False, output_bytes=0, source=None):
     """Run a shell command once, with nothing of an earlier one left to be written to disk.
 
     Parameters
@@ -25,6 +64,10 @@ def timed(command, output=None, replace=False):
         clock, so that no run can use the pages that its own truncation has just freed.
     replace : bool
         Leave the output of the run before, so that the command has to replace it.
+    output_bytes : int
+        What the page cache will need for the output.
+    source : str, optional
+        A file that the command reads from the page cache.
 
     Returns
     -------
@@ -39,6 +82,9 @@ def timed(command, output=None, replace=False):
     if output and not replace and os.path.exists(output):
         os.unlink(output)
     os.sync()
+    touch_memory(output, output_bytes)
+    if source:
+        cache(source)
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     start = time.monotonic()
     subprocess.run(["bash", "-c", "set -o pipefail; " + command], check=True,
@@ -49,7 +95,7 @@ def timed(command, output=None, replace=False):
     return wall, cpu
 
 
-def compare(commands, n_bytes, outputs=None, samples=5, replace=False):
+def compare(commands, n_bytes, source, outputs=None, samples=5, replace=False):
     """Measure commands in turn, after one warm-up of each.
 
     Parameters
@@ -58,6 +104,8 @@ def compare(commands, n_bytes, outputs=None, samples=5, replace=False):
         Name and bash command line; the first one is headrace, the others its peers.
     n_bytes : int
         Bytes that each moves.
+    source : str
+        The file that all read, kept in the page cache.
     outputs : dict of str to str, optional
         For each name the file that its command writes.
     samples : int
@@ -72,12 +120,17 @@ def compare(commands, n_bytes, outputs=None, samples=5, replace=False):
         ``ratios`` the peers' median wall over that of the first (above 1: headrace is faster).
     """
     outputs = outputs or {}
-    for name, command in commands.items():
-        timed(command, outputs.get(name), replace)
+
+    def run(name):
+        output = outputs.get(name)
+        return timed(commands[name], output, replace, n_bytes if output else 0, source)
+
+    for name in commands:
+        run(name)
     runs = {name: [] for name in commands}
     for _ in range(samples):
-        for name, command in commands.items():
-            runs[name].append(timed(command, outputs.get(name), replace))
+        for name in commands:
+            runs[name].append(run(name))
     report = {}
     for name, pairs in runs.items():
         walls = [wall for wall, _ in pairs]
@@ -94,50 +147,3 @@ def compare(commands, n_bytes, outputs=None, samples=5, replace=False):
         for name in commands if name != first
     }
     return report
-
-
-def machine():
-    """Describe the machine and the commit that is measured.
-
-    Returns
-    -------
-    dict
-        Processor, usable CPUs, kernel, memory in bytes, commit.
-    """
-    with open("/proc/cpuinfo", encoding="utf-8") as file:
-        names = [line.split(":", 1)[1].strip() for line in file if line.startswith("model name")]
-    commit = subprocess.run(["git", "describe", "--always", "--dirty"], capture_output=True,
-                            text=True, check=False).stdout.strip()
-    return {
-        "cpu": names[0] if names else platform.machine(),
-        "usable_cpus": len(os.sched_getaffinity(0)),
-        "kernel": platform.release(),
-        "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
-        "commit": commit,
-    }
-
-
-def write_report(path, about, cases):
-    """Write a report as JSON and print a table of it.
-
-    Parameters
-    ----------
-    path : str
-        The file to write.
-    about : dict
-        What `machine` returned.
-    cases : dict
-        Name of a case to what `compare` returned.
-    """
-    with open(path, "w", encoding="utf-8") as file:
-        json.dump({"machine": about, "cases": cases}, file, indent=1)
-        file.write("\n")
-    print(f"{'case':24} {'what':10} {'wall s':>8} {'CPU s':>8} {'GB/s':>7} {'ratio':>6}")
-    for case, report in cases.items():
-        for name, figures in report.items():
-            if name == "ratios":
-                continue
-            ratio = report["ratios"].get(name)
-            print(f"{case:24} {name:10} {figures['wall_s']['median']:8.3f} "
-                  f"{figures['cpu_s_median']:8.3f} {figures['gigabytes_per_s']:7.2f} "
-                  f"{'' if ratio is None else f'{ratio:6.2f}'}")

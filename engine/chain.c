@@ -165,15 +165,17 @@ static hr_status make_links(struct hr__chain *chain, const struct hr_pipeline_co
 static hr_status make_streams(struct hr__chain *chain, unsigned depth, hr_error *error)
 {
     struct hr__device *device = chain->device;
-    for (unsigned i = 0; i < chain->n_streams; i++) {
-        const hr_status status =
-            device->ops->stream_create(device, HR__STREAM_KERNELS, &chain->queues[i].stream, error);
+    const unsigned n_queues = chain->n_segments * chain->n_streams;
+    chain->queues = calloc(n_queues, sizeof *chain->queues);
+    chain->events = calloc(2 * (size_t)depth, sizeof(struct hr__event *));
+    if (!chain->queues || !chain->events)
+        return hr__fail(error, HR_ENOMEM, here, "kernels: out of memory");
+    for (; chain->n_queues < n_queues; chain->n_queues++) {
+        const hr_status status = device->ops->stream_create(
+            device, HR__STREAM_KERNELS, &chain->queues[chain->n_queues].stream, error);
         if (status < 0)
             return status;
     }
-    chain->events = calloc(2 * (size_t)depth, sizeof(struct hr__event *));
-    if (!chain->events)
-        return hr__fail(error, HR_ENOMEM, here, "kernels: out of memory");
     for (; chain->n_events < 2 * depth; chain->n_events++) {
         const hr_status status =
             device->ops->event_create(device, &chain->events[chain->n_events], error);
@@ -229,7 +231,7 @@ void hr__chain_free(struct hr__chain *chain)
     if (!chain)
         return;
     struct hr__device *device = chain->device;
-    for (unsigned i = 0; i < chain->n_streams; i++)
+    for (unsigned i = 0; i < chain->n_queues; i++)
         device->ops->stream_destroy(chain->queues[i].stream);
     for (unsigned i = 0; i < chain->n_events; i++)
         device->ops->event_destroy(chain->events[i]);
@@ -242,6 +244,7 @@ void hr__chain_free(struct hr__chain *chain)
     for (unsigned i = 0; i < chain->n_segments; i++)
         free(chain->segments[i].carry);
     free(chain->segments);
+    free(chain->queues);
     free(chain->events);
     free(chain->links);
     free(chain);

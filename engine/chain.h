@@ -22,9 +22,9 @@ enum { HR__MAX_STREAMS = 64 };
 struct hr__link {
     struct hr__kernel *kernel;
     struct hr__kernel_info info;
-    void
-        *states[HR__MAX_STREAMS]; /* reductions: one for each stream; the first becomes the whole */
-    uint64_t n_units;             /* seen so far: first_unit of the next chunk */
+    void *states[HR__MAX_STREAMS]; /* reductions: one for each stream of the segment; the first
+                                      becomes the whole */
+    uint64_t n_units;              /* seen so far: first_unit of the next chunk */
 };
 
 struct hr__segment {
@@ -50,7 +50,10 @@ struct hr__chain {
     unsigned n_links;
     struct hr__segment *segments;
     unsigned n_segments;
-    struct hr__device_queue queues[HR__MAX_STREAMS];
+    /* n_streams for each segment. They share none: a failure is a stream's last word, and behind it
+     * a chunk's next segment would be lost with what failed in a later chunk's first. */
+    struct hr__device_queue *queues;
+    unsigned n_queues;
     unsigned n_streams;
     struct hr__event **events; /* two for each chunk */
     unsigned n_events;

@@ -91,20 +91,36 @@ static void place_chunk(struct hr__slot *chunk, struct hr__slot *from, const cha
                         size_t whole, size_t n)
 {
     hr_pipeline *p = chunk->lane->pipeline;
-    struct hr__input *in = from->input;
+    const bool joint = p->cut.carried > 0;
     hr__lane_place(chunk);
     hr__slot_hold(from);
     chunk->holds = from;
     chunk->data = start;
     chunk->size = whole;
-    chunk->input = in;
-    chunk->input_offset = in->decoded_position - p->cut.carried;
+    chunk->input = joint ? p->cut.carried_input : from->input;
+    chunk->input_offset = joint ? p->cut.carried_offset : from->input->decoded_position;
     chunk->stream_offset = p->cut.stream_offset;
     chunk->early = from->early && from->taken + n == from->size;
-    chunk->verified = from->verified;
+    chunk->verified = from->verified && (!joint || p->cut.carried_verified);
     p->cut.stream_offset += whole;
     if (!p->chain)
         chunk->state = HR__SLOT_READY;
+}
+
+/* Carries the last `rest` of the bytes at `from`, or of what was carried before and all of them. */
+static void carry(hr_pipeline *p, const struct hr__slot *from, const char *bytes, size_t rest,
+                  size_t n)
+{
+    struct hr__cut_stage *cut = &p->cut;
+    if (rest)
+        memmove(cut->carry, bytes, rest);
+    if (rest <= n) { /* it begins here */
+        cut->carried_input = from->input;
+        cut->carried_offset = from->input->decoded_position + n - rest;
+        cut->carried_verified = true;
+    }
+    cut->carried_verified &= from->verified;
+    cut->carried = rest;
 }
 
 static bool cut_chunk(hr_pipeline *p, struct hr__slot *from)
@@ -124,9 +140,7 @@ static bool cut_chunk(hr_pipeline *p, struct hr__slot *from)
         memcpy(from->memory + from->taken - cut->carried, cut->carry, cut->carried);
     if (chunk)
         place_chunk(chunk, from, start, whole, n);
-    if (rest)
-        memmove(cut->carry, start + whole, rest);
-    cut->carried = rest;
+    carry(p, from, start + whole, rest, n);
     from->taken += n;
     from->input->decoded_position += n;
     if (from->input->decoded_left != UINT64_MAX && (from->input->decoded_left -= n) == 0)

@@ -45,10 +45,11 @@ static struct hr__slot *place_span(hr_pipeline *p, uint64_t bound)
     return span;
 }
 
-/* Bytes of a block that are not decoded, or only an error. False: no slot is free. */
+/* Bytes of a block that are not decoded, or only an error. False: no slot is free. Where a unit may
+ * begin in the block before, the bytes move to memory of the span's own: see start_memory. */
 static bool place_reference(hr_pipeline *p, struct hr__slot *block, const hr_error *error)
 {
-    struct hr__slot *span = hr__lane_take(&p->spans, false);
+    struct hr__slot *span = hr__lane_take(&p->spans, block && hr__chain_unit(p->chain) > 1);
     if (!span)
         return false;
     hr__lane_place(span);

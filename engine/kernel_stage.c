@@ -13,6 +13,14 @@ static hr_pipeline *pipeline_of(const struct hr__slot *chunk)
     return chunk->lane->pipeline;
 }
 
+/* Where the chunk's segment runs. */
+static struct hr__device_queue *queue_of(const struct hr__slot *chunk)
+{
+    const struct hr__chain *chain = pipeline_of(chunk)->chain;
+    const struct hr__device_work *work = &chunk->device;
+    return &chain->queues[work->segment * chain->n_streams + work->stream];
+}
+
 /* ---- launching ---- */
 
 /* The buffer that the bytes do not lie in. */
@@ -37,15 +45,14 @@ static hr_status launch_link(struct hr__slot *chunk, struct hr__link *link, hr_e
         .first_unit = link->n_units,
         .count = &work->count,
         .state = link->states[work->stream],
-        .chunk = chunk->index,
+        .chunk = chunk->number,
     };
     link->n_units += n_units;
     if (launch.out) {
         chunk->data = launch.out;
         chunk->size = (size_t)n_units * info->unit_out_bytes;
     }
-    return chain->device->ops->launch(chain->queues[work->stream].stream, link->kernel, &launch,
-                                      error);
+    return chain->device->ops->launch(queue_of(chunk)->stream, link->kernel, &launch, error);
 }
 
 static void enqueue(struct hr__device_queue *queue, struct hr__slot *chunk)
@@ -74,10 +81,11 @@ static void launch_segment(struct hr__slot *chunk, unsigned index)
     struct hr__chain *chain = pipeline_of(chunk)->chain;
     const struct hr__device_ops *ops = chain->device->ops;
     const struct hr__segment *segment = &chain->segments[index];
-    struct hr__device_queue *queue = &chain->queues[chunk->device.stream];
     hr_error error = {0};
     chunk->device.segment = index;
     chunk->device.notified = chunk->device.counted = false;
+    chunk->device.count = 0; /* a function may store none */
+    struct hr__device_queue *queue = queue_of(chunk);
     hr_status status = ops->record(queue->stream, chunk->device.begun, &error);
     for (unsigned i = segment->first; i < segment->end && status == HR_OK; i++)
         status = launch_link(chunk, &chain->links[i], &error);
@@ -92,6 +100,21 @@ static void launch_segment(struct hr__slot *chunk, unsigned index)
 }
 
 /* ---- completion ---- */
+
+/* The count is what a kernel says: it is believed as far as there is room. */
+static void take_count(struct hr__slot *chunk, unsigned index)
+{
+    const struct hr__link *link = &pipeline_of(chunk)->chain->links[index];
+    const uint64_t count = chunk->device.count;
+    const uint64_t most = chunk->size / link->info.unit_out_bytes;
+    if (count > most && !chunk->error.code)
+        hr__fail(&chunk->error, HR_EDEVICE, (struct hr__where){0},
+                 "kernel %u says that it wrote %llu units: there is room for %llu, as many as it "
+                 "was given",
+                 index, (unsigned long long)count, (unsigned long long)most);
+    else
+        chunk->size = (size_t)count * link->info.unit_out_bytes;
+}
 
 /* The input is not needed once a kernel has written its bytes elsewhere. */
 static void let_input_go(struct hr__slot *chunk)
@@ -110,7 +133,7 @@ static void leave_device(struct hr__slot *chunk)
     if (chunk->error.code) {
         chunk->size = 0;
         chunk->error.stage = HR_STAGE_KERNEL;
-        chunk->error.chunk = chunk->index;
+        chunk->error.chunk = chunk->number;
         chunk->error.offset = chunk->stream_offset;
         p->input_ended = true;
     } else {
@@ -124,15 +147,14 @@ static void land(struct hr__slot *chunk, hr_status status, const hr_error *error
     struct hr__chain *chain = pipeline_of(chunk)->chain;
     struct hr__device_work *work = &chunk->device;
     const struct hr__segment *segment = &chain->segments[work->segment];
-    const struct hr__link *last = &chain->links[segment->end - 1];
     uint64_t service_ns = 0;
     if (status == HR_OK)
         service_ns = chain->device->ops->elapsed_ns(work->begun, work->done);
     else if (!chunk->error.code)
         chunk->error = *error;
     hr__sched_landed(chunk, service_ns);
-    if (last->info.is_counted)
-        chunk->size = (size_t)work->count * last->info.unit_out_bytes;
+    if (chain->links[segment->end - 1].info.is_counted)
+        take_count(chunk, segment->end - 1);
     let_input_go(chunk);
     if (chunk->error.code || work->segment + 1 == chain->n_segments)
         leave_device(chunk);
@@ -145,7 +167,7 @@ static bool collect(hr_pipeline *p)
     struct hr__chain *chain = p->chain;
     const struct hr__device_ops *ops = chain->device->ops;
     bool changed = false;
-    for (unsigned i = 0; i < chain->n_streams; i++) {
+    for (unsigned i = 0; i < chain->n_queues; i++) {
         struct hr__device_queue *queue = &chain->queues[i];
         while (queue->oldest) {
             hr_error error;

@@ -189,13 +189,21 @@ void hr__loop_remove(hr_loop *loop, hr_pipeline *pipeline)
         *at = pipeline->next;
 }
 
+static hr_status check_process(const hr_loop *loop, hr_error *error)
+{
+    if (getpid() == loop->pid)
+        return HR_OK;
+    return hr__fail(error, HR_EFORK, nowhere,
+                    "loop: made by process %d and used in its child %d after fork; make a new one "
+                    "there, or start children by \"spawn\"",
+                    (int)loop->pid, (int)getpid());
+}
+
 static hr_status check_caller(hr_loop *loop, hr_error *error)
 {
-    if (getpid() != loop->pid)
-        return hr__fail(error, HR_EFORK, nowhere,
-                        "loop: made by process %d and used in its child %d after fork; make a new "
-                        "one there, or start children by \"spawn\"",
-                        (int)loop->pid, (int)getpid());
+    const hr_status status = check_process(loop, error);
+    if (status < 0)
+        return status;
     if (!loop->owned) {
         loop->owner = pthread_self();
         loop->owned = true;
@@ -209,6 +217,9 @@ static hr_status check_caller(hr_loop *loop, hr_error *error)
 
 hr_status hr_loop_take(hr_loop *loop, hr_error *error)
 {
+    hr_status status = check_process(loop, error);
+    if (status < 0)
+        return status;
     if (loop->io->in_flight)
         return hr__fail(
             error, HR_EINVAL, nowhere,
@@ -217,7 +228,7 @@ hr_status hr_loop_take(hr_loop *loop, hr_error *error)
             loop->io->in_flight);
     /* an io_uring serves only the thread that enabled it, so this one gets its own */
     struct hr__io *before = loop->io;
-    const hr_status status = create_io(loop, error);
+    status = create_io(loop, error);
     if (status < 0) {
         loop->io = before;
         return status;

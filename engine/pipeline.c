@@ -210,8 +210,15 @@ static hr_status make_chain(hr_pipeline *p, const struct hr_pipeline_config *c, 
         return HR_OK;
     hr_status status =
         hr__context_device(p->loop->context, c->device ? c->device : "auto", &p->device, error);
-    if (status < 0 || !c->n_kernels)
+    if (status < 0)
         return status;
+    if ((p->flags & HR_STRICT) && (!c->device || strcmp(c->device, "auto") == 0) &&
+        p->device->ops->info(p->device)->host_memory)
+        return hr__fail(error, HR_EUNSUPPORTED, nowhere,
+                        "device \"auto\" is the host, which HR_STRICT does not allow: there is no "
+                        "GPU; name \"host\" if it may be");
+    if (!c->n_kernels)
+        return HR_OK;
     status = hr__chain_create(p->device, c, p->depth, &p->chunk_size, &p->chain, error);
     if (status == HR_OK && (p->flags & HR_UNORDERED) && hr__chain_is_counted(p->chain))
         return bad(error, "HR_UNORDERED does not go with kernels whose output is counted");
@@ -254,7 +261,7 @@ static void set_meters(hr_pipeline *p)
                            .is_io = io_source};
     m[HR_STAGE_DECODE] = m[HR_STAGE_ENCODE] =
         (struct hr__meter){.capacity = workers, .resource = RESOURCE_WORKERS};
-    m[HR_STAGE_KERNEL] = (struct hr__meter){.capacity = p->chain ? p->chain->n_streams : 1,
+    m[HR_STAGE_KERNEL] = (struct hr__meter){.capacity = p->chain ? p->chain->n_queues : 1,
                                             .resource = RESOURCE_KERNELS};
     m[HR_STAGE_WRITE] = (struct hr__meter){.capacity = io_sink ? 1 : workers,
                                            .resource = io_sink ? RESOURCE_SINK : RESOURCE_WORKERS,

@@ -99,6 +99,9 @@ struct hr__encode_stage {
 struct hr__cut_stage {
     char *carry; /* the begin of a unit whose rest comes next */
     size_t carried;
+    struct hr__input *carried_input; /* where it begins, */
+    uint64_t carried_offset;         /* in decoded bytes */
+    bool carried_verified;           /* all of it */
     uint64_t stream_offset;
     bool ended;
     bool failed; /* by an error that stands in the stream */

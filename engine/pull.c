@@ -20,9 +20,15 @@ static void came_back(struct hr__job *job)
     hr__slot_drop(slot);
 }
 
+/* Chunks of which a kernel kept nothing are not lent: the first one has no byte before it. */
+static bool is_first(const hr_pipeline *p, const struct hr__slot *slot)
+{
+    return p->flags & HR_UNORDERED ? slot->number == 0 : p->write_offset == 0;
+}
+
 static uint32_t flags_of(const hr_pipeline *p, const struct hr__slot *slot)
 {
-    return (slot->number == 0 ? HR_CHUNK_FIRST : 0u) |
+    return (is_first(p, slot) ? HR_CHUNK_FIRST : 0u) |
            (hr__sched_chunks_ended(p) ||
                     (p->encoding && p->encode.ended && hr__lane_is_empty(p->out))
                 ? HR_CHUNK_LAST
@@ -30,13 +36,18 @@ static uint32_t flags_of(const hr_pipeline *p, const struct hr__slot *slot)
            (slot->verified ? HR_CHUNK_VERIFIED : 0u);
 }
 
+/* What happens here, on the user's call, may let the pipeline go on or end. */
+static void mark(hr_pipeline *p)
+{
+    p->marked = true;
+    hr__wake(p->loop->event_fd);
+}
+
 static void lend(hr_pipeline *p, struct hr__slot *slot, struct hr_chunk *chunk)
 {
     const size_t unit = p->encoding || !p->chain ? 1 : p->chain->unit_out;
     hr__lane_pass(p->out);
     p->n_loaned++;
-    p->write_offset += slot->size;
-    p->written_bytes += slot->size;
     hr__sched_count(p, HR_STAGE_WRITE, slot->size, slot->size);
     slot->job = (struct hr__job){.done = came_back, .owner = slot, .inbox = &p->loop->inbox};
     const struct hr_chunk all = {
@@ -52,25 +63,33 @@ static void lend(hr_pipeline *p, struct hr__slot *slot, struct hr_chunk *chunk)
         .loan = slot,
     };
     memcpy(chunk, &all, all.struct_size);
+    p->write_offset += slot->size;
+    p->written_bytes += slot->size;
 }
 
-/* HR_PENDING: none is ready. */
+/* HR_PENDING: none is ready. Behind a failure none is any more, though slots may be left. */
 static hr_status lend_next(hr_pipeline *p, struct hr_chunk *chunk)
 {
-    for (struct hr__slot *slot; (slot = hr__sched_next_piece(p));) {
+    for (struct hr__slot *slot; !p->failed && (slot = hr__sched_next_piece(p));) {
+        mark(p);
         if (slot->size) {
             lend(p, slot, chunk);
             return HR_OK;
         }
         if (slot->error.code) {
             hr__sched_fail(p, slot->index, &slot->error);
-            p->marked = true;
             return HR_PENDING;
         }
         hr__lane_pass(p->out);
         hr__slot_drop(slot);
     }
     return HR_PENDING;
+}
+
+/* A source that waits to be readable has no slot either. */
+static bool all_is_loaned(const hr_pipeline *p)
+{
+    return p->n_loaned && hr__sched_quiet(p) && (!p->n_polling || p->n_loaned == p->out->depth);
 }
 
 static int time_left(int timeout_ms, uint64_t start_ns)
@@ -104,7 +123,7 @@ hr_status hr_pipeline_next(hr_pipeline *p, int timeout_ms, struct hr_chunk *chun
             return p->status == HR_OK ? HR_END : hr_pipeline_state(p, error);
         if (p->marked)
             continue;
-        if (p->in_flight == 0 && p->n_loaned)
+        if (all_is_loaned(p))
             return hr__fail(error, HR_ELOANED, (struct hr__where){.stage = HR_STAGE_WRITE},
                             "next: all that could hold a chunk is on loan (%u chunks); release one "
                             "first, or set depth higher",

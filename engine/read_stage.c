@@ -146,9 +146,16 @@ static bool start_file(hr_pipeline *p, struct hr__input *in)
 
 /* ---- memory: the block refers to the user's bytes ---- */
 
+/* Where a unit may begin in the source before, the block's bytes move to memory of its own. It has
+ * that from the start: if blocks waited for it, younger ones could have all that there is. */
+static bool may_be_joined(const hr_pipeline *p)
+{
+    return p->n_inputs > 1 && hr__chain_unit(p->chain) > 1;
+}
+
 static bool start_memory(hr_pipeline *p, struct hr__input *in)
 {
-    struct hr__slot *block = hr__lane_take(&p->blocks, false);
+    struct hr__slot *block = hr__lane_take(&p->blocks, may_be_joined(p));
     if (!block)
         return false;
     const size_t size = next_size(p, in);

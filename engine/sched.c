@@ -381,6 +381,7 @@ bool hr__sched_pump(hr_pipeline *p)
     p->marked = false;
     if (!p->start_ns) {
         p->start_ns = hr__now_ns();
+        note_idle(p); /* every stage's time begins with the wall's */
         start_room(p);
     }
     if (cancelled)

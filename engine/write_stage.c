@@ -204,7 +204,8 @@ static bool one_at_a_time(const hr_pipeline *p)
 static bool fits(struct hr__slot *piece)
 {
     const hr_pipeline *p = pipeline_of(piece);
-    if (p->sink.kind != HR_MEMORY || piece->size <= p->sink.size - piece->out_offset)
+    const uint64_t at = piece->out_offset;
+    if (p->sink.kind != HR_MEMORY || (at <= p->sink.size && piece->size <= p->sink.size - at))
         return true;
     fail_write(piece, HR_ESPACE, 0, "the stream is longer than the memory given for it");
     return false;

@@ -83,7 +83,23 @@ void hr__cast(enum hr__type from, enum hr__type to, const void *in, void *out, s
         cast_table[from][to](in, out, n);
 }
 
+/* Every value of a type of one byte is scaled once, then looked up. */
+static void scale_by_table(scale_fn *scale, double mul, double add, const uint8_t *restrict in,
+                           uint8_t *restrict out, size_t n)
+{
+    uint8_t values[256];
+    uint8_t scaled[256];
+    for (size_t i = 0; i < sizeof values; i++)
+        values[i] = (uint8_t)i;
+    scale(mul, add, values, scaled, sizeof values);
+    for (size_t i = 0; i < n; i++)
+        out[i] = scaled[in[i]];
+}
+
 void hr__scale(enum hr__type type, double mul, double add, const void *in, void *out, size_t n)
 {
-    scale_table[type](mul, add, in, out, n);
+    if (hr__type_bytes(type) == 1 && n > 256)
+        scale_by_table(scale_table[type], mul, add, in, out, n);
+    else
+        scale_table[type](mul, add, in, out, n);
 }

@@ -389,7 +389,8 @@ struct hr_pipeline_config {
 
     const struct hr_kernel *kernels; /* a chain, in this order; stride: kernels[0].struct_size */
     uint32_t n_kernels;
-    uint32_t n_streams; /* kernels that run at once; 0: what suits the device */
+    uint32_t n_streams; /* kernels that run at once, in each part of a chain between counted ones;
+                           0: what suits the device */
     const char *device; /* "auto", "host", "cuda:N", "hip:N"; NULL: auto if there are kernels, else
                            bytes visit no device */
 
@@ -463,11 +464,12 @@ struct hr_chunk {
     void *loan;  /* the library's own */
 };
 
-/* Lends the next chunk of a pipeline whose sink is HR_PULL. chunk->struct_size is set by the
- * caller. Owns: the library; valid until hr_chunk_release. Thread: the loop's. Blocks: until a
- * chunk is there, for at most timeout_ms (negative: without limit; 0: never). Returns HR_END after
- * the last one, HR_PENDING when the time went by. Fails: like hr_pipeline_state; HR_ELOANED if all
- * that could hold a chunk is on loan. */
+/* Lends the next chunk of a pipeline whose sink is HR_PULL; chunk->struct_size is set by the caller.
+ * Other pipelines of the loop advance too: a foreign event loop looks at their states after it.
+ * Owns: the library; valid until hr_chunk_release. Thread: the loop's. Blocks: until a chunk is
+ * there, for at most timeout_ms (negative: without limit; 0: never).
+ * Returns HR_END after the last one, HR_PENDING when the time went by.
+ * Fails: like hr_pipeline_state; HR_ELOANED if all that could hold a chunk is on loan. */
 hr_status hr_pipeline_next(hr_pipeline *pipeline, int timeout_ms, struct hr_chunk *chunk,
                            hr_error *error) HR_MUST_CHECK;
 

@@ -39,17 +39,27 @@ check() {
 
 # need_packages: what the build and the tests use, installed if this user may.
 need_packages() {
-    local tool library missing=0 packages sudo=()
-    packages=(gcc g++ make cmake pkg-config liburing-dev libzstd-dev libcriterion-dev zstd strace
-        python3 python3-venv clang clang-format clang-tidy)
-    for tool in gcc g++ make cmake pkg-config zstd strace python3 clang clang-format clang-tidy; do
-        command -v "$tool" >/dev/null || missing=1
+    need 'gcc g++ make cmake pkg-config zstd strace python3 clang clang-format clang-tidy' \
+        'liburing libzstd criterion' gcc g++ make cmake pkg-config liburing-dev libzstd-dev \
+        libcriterion-dev zstd strace python3 python3-venv clang clang-format clang-tidy || return
+    python3 -c 'import ensurepip' 2>/dev/null || install_packages python3-venv
+}
+
+# need TOOLS LIBRARIES PACKAGE...: if one of the tools or of pkg-config's libraries is missing, the
+# packages are installed.
+need() {
+    local tool library
+    for tool in $1; do
+        command -v "$tool" >/dev/null || { install_packages "${@:3}"; return; }
     done
-    python3 -c 'import ensurepip' 2>/dev/null || missing=1
-    for library in liburing libzstd criterion; do
-        pkg-config --exists "$library" 2>/dev/null || missing=1
+    for library in $2; do
+        pkg-config --exists "$library" 2>/dev/null || { install_packages "${@:3}"; return; }
     done
-    [ "$missing" -eq 1 ] || return 0
+}
+
+# install_packages PACKAGE...: by apt, as root or by a sudo that does not ask; else says which.
+install_packages() {
+    local sudo=()
     if [ "$(id -u)" -ne 0 ]; then
         sudo=(sudo -n)
         sudo -n true 2>/dev/null || sudo=(false)
@@ -57,11 +67,11 @@ need_packages() {
     if command -v apt-get >/dev/null && "${sudo[@]}" true &&
         "${sudo[@]}" apt-get update &&
         "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive \
-            apt-get install -y --no-install-recommends "${packages[@]}"; then
+            apt-get install -y --no-install-recommends "$@"; then
         return 0
     fi
     echo "Some of these packages are missing and could not be installed; please install them:" >&2
-    echo "    apt-get install ${packages[*]}" >&2
+    echo "    apt-get install $*" >&2
     return 1
 }
 

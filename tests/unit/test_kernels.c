@@ -241,6 +241,23 @@ Test(kernels, scale_multiplies_then_adds)
     CHECK_VALUES(values);
 }
 
+/* Long runs of one-byte types are looked up in a table, short ones computed. */
+Test(kernels, scale_of_bytes_is_the_same_in_long_and_short_runs)
+{
+    const enum hr__type types[] = {HR__TYPE_U8, HR__TYPE_I8};
+    for (size_t t = 0; t < 2; t++) {
+        uint8_t in[600];
+        uint8_t at_once[sizeof in];
+        uint8_t one_by_one[sizeof in];
+        for (size_t i = 0; i < sizeof in; i++)
+            in[i] = (uint8_t)(7 * i);
+        hr__scale(types[t], -1.75, 101.5, in, at_once, sizeof in);
+        for (size_t i = 0; i < sizeof in; i++)
+            hr__scale(types[t], -1.75, 101.5, in + i, one_by_one + i, 1);
+        cr_assert_arr_eq(at_once, one_by_one, sizeof in, "type %zu", t);
+    }
+}
+
 Test(kernels, byte_swap_reverses)
 {
     const struct value values[] = {
