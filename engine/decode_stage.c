@@ -467,13 +467,15 @@ static bool skip_block(hr_pipeline *p, const struct hr__slot *block)
 static void drop_rest(hr_pipeline *p)
 {
     struct hr__decode_stage *d = &p->decode;
-    if (d->skipping || d->stream_busy || d->input->decoded_left != 0)
+    if (d->skipping || d->stream_busy || d->input->decoded_left != 0 ||
+        d->input->codec == HR_CODEC_AUTO)
         return;
     if (d->streaming)
         hr__decode_end_stream(p, false);
     d->run.size = 0;
     forget_frame(d);
     d->skipping = true;
+    hr__sched_stop_input(d->input); /* of an empty range, nobody has done it */
 }
 
 /* ---- the stage ---- */

@@ -107,10 +107,11 @@ struct hr__slot {
     struct hr__io_request request;
     struct hr__job job;
     int64_t job_result;
-    uint64_t begun_ns;
-    size_t wanted; /* bytes that the operation is to move */
-    size_t moved;  /* bytes that it has moved */
-    void *crc;     /* the null sink's CRC-32 of the piece */
+    uint64_t begun_ns;  /* the operation */
+    uint64_t placed_ns; /* a block of a pipe: when it had something to take */
+    size_t wanted;      /* bytes that the operation is to move */
+    size_t moved;       /* bytes that it has moved */
+    void *crc;          /* the null sink's CRC-32 of the piece */
     union {
         struct hr__decode_work decode;
         struct hr__device_work device;

@@ -26,18 +26,22 @@ static bool writes_to_peer(const hr_pipeline *p)
     return p->writing && p->target.file.fd >= 0 && !p->target.file.positional;
 }
 
+/* The piece at the sink does not count as delivered: it is given up with what follows. */
 static void fail_idle(hr_pipeline *p)
 {
     hr_error error;
     const bool writing = writes_to_peer(p);
+    const uint64_t index = p->out->head - writing;
+    const uint64_t moved =
+        writing ? p->written_bytes + hr__lane_at(p->out, index)->moved : p->read_index;
     hr__fail(&error, HR_ETIMEDOUT,
              (struct hr__where){.stage = writing ? HR_STAGE_WRITE : HR_STAGE_READ,
-                                .chunk = p->out->head,
-                                .offset = writing ? p->written_bytes : p->read_index},
+                                .chunk = index,
+                                .offset = moved},
              "%s moved no byte for %llu ms (idle_ms), after %llu bytes",
              writing ? "the sink" : "the source", (unsigned long long)(p->idle_ns / 1000000u),
-             (unsigned long long)(writing ? p->written_bytes : p->read_index));
-    hr__sched_fail(p, p->out->head, &error);
+             (unsigned long long)moved);
+    hr__sched_fail(p, index, &error);
 }
 
 static void at_earliest(hr_pipeline *p, uint64_t when_ns)
@@ -46,12 +50,20 @@ static void at_earliest(hr_pipeline *p, uint64_t when_ns)
         p->deadline_ns = when_ns;
 }
 
-/* A block of a pipe that has fewer than min_fill bytes leaves when it has waited for max_wait. */
-static void check_fill(hr_pipeline *p)
+/* A block of a pipe that has fewer than min_fill bytes leaves when it has waited for max_wait. If
+ * it could not leave then, it goes with what is done next, and no limit is to come. */
+static void check_fill(hr_pipeline *p, uint64_t now)
 {
     const struct hr__slot *block = hr__lane_last(&p->blocks);
-    if (p->max_wait_ns && block && block->state == HR__SLOT_FILLING && block->moved < p->min_fill)
-        at_earliest(p, block->begun_ns + p->max_wait_ns);
+    if (p->max_wait_ns && block && block->state == HR__SLOT_FILLING && block->moved < p->min_fill &&
+        (now < block->placed_ns + p->max_wait_ns || hr__sched_idle(p)))
+        at_earliest(p, block->placed_ns + p->max_wait_ns);
+}
+
+/* Else it is this side that works, or has not asked. */
+static bool waits_for_peer(const hr_pipeline *p)
+{
+    return writes_to_peer(p) || (p->n_polling && hr__sched_quiet(p));
 }
 
 void hr__sched_check_limits(hr_pipeline *p)
@@ -66,9 +78,13 @@ void hr__sched_check_limits(hr_pipeline *p)
             fail_connect(p);
         return;
     }
-    check_fill(p);
-    if (!p->idle_ns || !p->connected || !(p->n_polling || writes_to_peer(p)))
+    check_fill(p, now);
+    if (!p->idle_ns || !p->connected)
         return;
+    if (!waits_for_peer(p)) {
+        p->last_io_ns = 0;
+        return;
+    }
     if (!p->last_io_ns)
         p->last_io_ns = now;
     at_earliest(p, p->last_io_ns + p->idle_ns);

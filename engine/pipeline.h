@@ -172,7 +172,7 @@ struct hr_pipeline {
     char *crc_states; /* the null sink's: one for each piece, the last is the stream's */
     uint64_t start_ns;
     uint64_t end_ns;
-    uint64_t last_io_ns;  /* when a socket or pipe last moved a byte, or was opened */
+    uint64_t last_io_ns;  /* since when a peer is waited for that moves no byte; 0: none is */
     uint64_t deadline_ns; /* when the next limit is reached; 0: none */
     struct hr__trace *trace;
     unsigned n_loaned;     /* chunks of the pull form */

@@ -231,17 +231,24 @@ static void pipe_read_done(struct hr__io_request *request)
     in->readable = request->result > 0 && readable_now(in->file.fd);
 }
 
+/* Perhaps it is not encoded (see hr__decode_stage): then the range ends here. One byte more only if
+ * all of the range is there and may be the begin of a frame. */
+static uint64_t left_undecided(const struct hr__input *in)
+{
+    if (in->decoded_left > UINT64_MAX - in->decoded_skip)
+        return UINT64_MAX;
+    const uint64_t end = in->decoded_skip + in->decoded_left;
+    return end > in->position ? end - in->position : 1;
+}
+
 static void submit_pipe_read(struct hr__slot *block)
 {
     const struct hr__input *in = block->input;
     const uint64_t left = in->end - in->position; /* of the range: no byte beyond it is taken */
     const size_t room = block->wanted - block->moved;
     uint64_t most = left < UINT64_MAX - in->skip ? left + in->skip : UINT64_MAX;
-    if (in->codec == HR_CODEC_AUTO && in->decoded_left < UINT64_MAX - in->decoded_skip) {
-        /* perhaps it is not encoded, and then no byte beyond the range may be taken */
-        const uint64_t range = in->decoded_skip + in->decoded_left - in->position;
-        most = range < most ? range : most;
-    }
+    if (in->codec == HR_CODEC_AUTO && left_undecided(in) < most)
+        most = left_undecided(in);
     block->state = HR__SLOT_BUSY;
     const struct hr__io_request request = {
         .op = HR__IO_RECV,
@@ -269,7 +276,7 @@ static bool may_leave(const hr_pipeline *p, const struct hr__slot *block)
 {
     const struct hr__input *in = block->input;
     const bool enough = block->moved >= p->min_fill ||
-                        (p->max_wait_ns && hr__now_ns() >= block->begun_ns + p->max_wait_ns);
+                        (p->max_wait_ns && hr__now_ns() >= block->placed_ns + p->max_wait_ns);
     return in->codec == HR_CODEC_NONE && !in->readable && enough && hr__sched_idle(p);
 }
 
@@ -290,6 +297,7 @@ static bool start_pipe(hr_pipeline *p, struct hr__input *in)
         if (!(block = hr__lane_take(&p->blocks, true)))
             return false;
         place_block(block, in, p->blocks.slot_size);
+        block->placed_ns = hr__now_ns();
     }
     submit_pipe_read(block);
     return true;

@@ -2,9 +2,11 @@
 /* The io_uring engine.
  *
  * A request waits in a list until the kernel's queue has room for it and for its completion, so the
- * completion queue cannot overflow. What the kernel sends back unfinished (EINTR, EAGAIN of a
- * non-blocking descriptor) goes to that list again, the latter as a poll that comes first. What
- * ends without the kernel (cancelled while it waited, or the ring is broken) is in a second list.
+ * completion queue cannot overflow. Those for files have a list and a share of the queue to
+ * themselves: what waits for a peer may wait for ever, and must not hold them up. What the kernel
+ * sends back unfinished (EINTR, EAGAIN of a non-blocking descriptor) goes to its list again, the
+ * latter as a poll that comes first. What ends without the kernel (cancelled while it waited, or
+ * the ring is broken) is in a third list.
  *
  * The ring is made disabled and enabled by the first flush: with SINGLE_ISSUER it belongs to the
  * thread that enables it, and that is the loop's, whoever called create. */
@@ -34,29 +36,50 @@ enum {
 };
 
 enum { REAP_BATCH = 32 };
+enum { CQ_ENTRIES = 8192 };          /* 128 KiB: half as many sockets can be idle at once */
 enum { MAX_REGION_BYTES = 1 << 30 }; /* io_uring_register(2), IORING_REGISTER_BUFFERS */
 
-static const unsigned fast_setup = IORING_SETUP_CLAMP | IORING_SETUP_SINGLE_ISSUER |
-                                   IORING_SETUP_DEFER_TASKRUN | IORING_SETUP_TASKRUN_FLAG |
-                                   IORING_SETUP_R_DISABLED;
+/* The best first. */
+static const unsigned setups[] = {
+    IORING_SETUP_CLAMP | IORING_SETUP_CQSIZE | IORING_SETUP_SINGLE_ISSUER |
+        IORING_SETUP_DEFER_TASKRUN | IORING_SETUP_TASKRUN_FLAG | IORING_SETUP_R_DISABLED,
+    IORING_SETUP_CLAMP | IORING_SETUP_CQSIZE,
+    IORING_SETUP_CLAMP,
+};
+enum { N_SETUPS = sizeof setups / sizeof setups[0] };
 
 struct uring {
     struct hr__io base;
     struct io_uring ring;
     int event_fd;
-    unsigned limit;     /* requests in the kernel at most */
-    unsigned max_cqes;  /* completions the queue holds */
-    unsigned n_kernel;  /* requests with a completion to come */
-    unsigned n_cancels; /* cancels with one to come */
+    unsigned limit;       /* requests for files in the kernel at most */
+    unsigned max_streams; /* requests for others at most */
+    unsigned max_cqes;    /* completions the queue holds */
+    unsigned n_kernel;    /* requests with a completion to come */
+    unsigned n_files;     /* of them: for files */
+    unsigned n_cancels;   /* cancels with one to come */
     bool enabled;
     bool has_nosignal; /* RWF_NOSIGNAL not refused so far */
     bool has_table;    /* of registered buffers */
     int broken;        /* -errno of a submit that cannot succeed any more, or 0 */
-    struct hr__list waiting;
+    struct hr__list files;
+    struct hr__list streams;
     struct hr__list cancels;
     struct hr__list finished;
     bool registered[HR__IO_REGIONS];
 };
+
+/* Its end depends on no peer. */
+static bool is_for_file(const struct hr__io_request *request)
+{
+    return request->op == HR__IO_READ || request->op == HR__IO_WRITE || request->op == HR__IO_FSYNC;
+}
+
+/* The list in which it waits for the kernel. */
+static struct hr__list *list_for(struct uring *self, const struct hr__io_request *request)
+{
+    return is_for_file(request) ? &self->files : &self->streams;
+}
 
 static void finish_later(struct uring *self, struct hr__io_request *request, int result)
 {
@@ -154,6 +177,27 @@ static void prepare(const struct uring *self, struct hr__io_request *request,
     request->state |= IN_KERNEL;
 }
 
+/* The first of a list into the submission queue. False: that is full. */
+static bool stage_first(struct uring *self, struct hr__list *list)
+{
+    struct io_uring_sqe *sqe = io_uring_get_sqe(&self->ring);
+    if (sqe == NULL) {
+        return false;
+    }
+    struct hr__io_request *request = hr__list_pop(list);
+    prepare(self, request, sqe);
+    self->n_kernel++;
+    self->n_files += is_for_file(request);
+    return true;
+}
+
+/* The kernel has it no more. */
+static void count_back(struct uring *self, const struct hr__io_request *request)
+{
+    self->n_kernel--;
+    self->n_files -= is_for_file(request);
+}
+
 /* Fills the submission queue. A cancel's completion carries no data, which tells it from others. */
 static void stage(struct uring *self)
 {
@@ -168,14 +212,17 @@ static void stage(struct uring *self)
         io_uring_sqe_set_data(sqe, NULL);
         self->n_cancels++;
     }
-    while (self->waiting.head != NULL && self->n_kernel < self->limit &&
+    while (self->files.head != NULL && self->n_files < self->limit &&
            self->n_kernel + self->n_cancels < self->max_cqes) {
-        struct io_uring_sqe *sqe = io_uring_get_sqe(&self->ring);
-        if (sqe == NULL) {
+        if (!stage_first(self, &self->files)) {
             return;
         }
-        prepare(self, hr__list_pop(&self->waiting), sqe);
-        self->n_kernel++;
+    }
+    while (self->streams.head != NULL && self->n_kernel - self->n_files < self->max_streams &&
+           self->n_kernel + self->n_cancels < self->max_cqes) {
+        if (!stage_first(self, &self->streams)) {
+            return;
+        }
     }
 }
 
@@ -192,15 +239,18 @@ static void break_ring(struct uring *self, int error)
         }
         io_uring_prep_nop(sqe);
         io_uring_sqe_set_data(sqe, NULL);
-        self->n_kernel--;
+        count_back(self, request);
         self->n_cancels++;
         if (request->state & CANCELLING) {
             hr__list_remove(&self->cancels, request);
         }
         finish_later(self, request, error);
     }
-    while (self->waiting.head != NULL) {
-        finish_later(self, hr__list_pop(&self->waiting), error);
+    while (self->files.head != NULL) {
+        finish_later(self, hr__list_pop(&self->files), error);
+    }
+    while (self->streams.head != NULL) {
+        finish_later(self, hr__list_pop(&self->streams), error);
     }
 }
 
@@ -216,7 +266,7 @@ static void uring_submit(struct hr__io *io, struct hr__io_request *request)
     if (self->broken != 0) {
         finish_later(self, request, self->broken);
     } else {
-        hr__list_push(&self->waiting, request);
+        hr__list_push(list_for(self, request), request);
     }
 }
 
@@ -285,7 +335,7 @@ static bool goes_on(struct uring *self, struct hr__io_request *request, int resu
         request->result = self->broken;
         return false;
     }
-    hr__list_push(&self->waiting, request);
+    hr__list_push(list_for(self, request), request);
     return true;
 }
 
@@ -308,7 +358,7 @@ static unsigned reap_batch(struct uring *self, unsigned *n_done)
         if (requests[i] == NULL) {
             self->n_cancels--;
         } else {
-            self->n_kernel--;
+            count_back(self, requests[i]);
         }
     }
     io_uring_cq_advance(&self->ring, n); /* before done(), which may flush */
@@ -339,7 +389,7 @@ static unsigned uring_reap(struct hr__io *io)
     if (*(volatile unsigned *)self->ring.sq.kflags & (IORING_SQ_TASKRUN | IORING_SQ_CQ_OVERFLOW)) {
         hr__wake(self->event_fd);
     }
-    if (self->waiting.head != NULL || self->cancels.head != NULL ||
+    if (self->files.head != NULL || self->streams.head != NULL || self->cancels.head != NULL ||
         io_uring_sq_ready(&self->ring) != 0) {
         uring_flush(io);
     }
@@ -358,7 +408,7 @@ static void uring_cancel(struct hr__io *io, struct hr__io_request *request)
         hr__list_push(&self->cancels, request);
         uring_flush(io);
     } else if (self->broken == 0) {
-        hr__list_remove(&self->waiting, request);
+        hr__list_remove(list_for(self, request), request);
         finish_later(self, request, -ECANCELED);
     }
 }
@@ -450,10 +500,11 @@ static bool has_operations(const struct io_uring_probe *probe)
 
 static hr_status set_up(struct uring *self, const struct hr__io_config *config, hr_error *err)
 {
-    struct io_uring_params params = {.flags = fast_setup};
-    int error = io_uring_queue_init_params(config->entries, &self->ring, &params);
-    if (error == -EINVAL) { /* before 6.1 */
-        params = (struct io_uring_params){.flags = IORING_SETUP_CLAMP};
+    struct io_uring_params params;
+    int error = -EINVAL;
+    /* EINVAL: before 6.1, or before 5.5; ENOMEM: of an ordinary user, before 5.12 */
+    for (unsigned i = 0; i < N_SETUPS && (error == -EINVAL || error == -ENOMEM); i++) {
+        params = (struct io_uring_params){.flags = setups[i], .cq_entries = CQ_ENTRIES};
         error = io_uring_queue_init_params(config->entries, &self->ring, &params);
     }
     if (error < 0) {
@@ -462,6 +513,7 @@ static hr_status set_up(struct uring *self, const struct hr__io_config *config, 
     self->enabled = (params.flags & IORING_SETUP_R_DISABLED) == 0;
     self->max_cqes = params.cq_entries;
     self->limit = config->entries < params.sq_entries ? config->entries : params.sq_entries;
+    self->max_streams = (self->max_cqes - self->limit) / 2; /* the other half: their cancels */
     return HR_OK;
 }
 
@@ -500,7 +552,8 @@ hr_status hr__uring_create(const struct hr__io_config *config, struct hr__io **o
     self->event_fd = config->event_fd;
     self->has_nosignal = true;
     self->has_table = io_uring_register_buffers_sparse(&self->ring, HR__IO_REGIONS) == 0;
-    hr__list_init(&self->waiting);
+    hr__list_init(&self->files);
+    hr__list_init(&self->streams);
     hr__list_init(&self->cancels);
     hr__list_init(&self->finished);
     *out = &self->base;

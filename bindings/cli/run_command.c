@@ -6,7 +6,9 @@
 
 #include "cli.h"
 
+/* Freed by the main thread, and handlers run there alone: the library's threads take no signals. */
 static _Atomic(hr_pipeline *) running;
+
 static void cancel_running(void)
 {
     hr_pipeline *pipeline = atomic_load(&running);

@@ -155,7 +155,7 @@ enum hr_io_choice {
 struct hr_loop_config {
     uint32_t struct_size;
     uint32_t io;         /* enum hr_io_choice */
-    uint32_t io_entries; /* requests in the kernel at once; 0: 64 */
+    uint32_t io_entries; /* requests on files in the kernel at once; 0: 64 */
     uint32_t io_threads; /* of the thread engine; 0: 4 */
 };
 
