@@ -201,7 +201,7 @@ void hr__lane_place(struct hr__slot *slot)
     slot->index = slot->number = lane->tail++;
     slot->holds = NULL;
     slot->data = slot->memory;
-    slot->size = slot->taken = slot->wanted = slot->moved = 0;
+    slot->size = slot->taken = slot->wanted = slot->moved = slot->checked = 0;
     slot->ends_input = slot->early = slot->verified = false;
     slot->input = NULL;
     slot->error.code = HR_OK;

@@ -112,6 +112,7 @@ struct hr__slot {
     size_t wanted;      /* bytes that the operation is to move */
     size_t moved;       /* bytes that it has moved */
     void *crc;          /* the null sink's CRC-32 of the piece */
+    size_t checked;     /* bytes of it that are in crc already */
     union {
         struct hr__decode_work decode;
         struct hr__device_work device;

@@ -232,19 +232,20 @@ static hr_status make_checks(hr_pipeline *p, hr_error *error)
         return HR_OK;
     if (hr__kernel_parse("crc32", &p->crc_spec, why, sizeof why) != 0)
         return hr__fail(error, HR_EINVAL, nowhere, "pipeline: crc32: %s", why);
-    const unsigned n = p->out->depth;
-    p->crc_states = calloc((size_t)n + 1, p->crc_spec.state_bytes);
+    p->checks_blocks = !p->decoding && !p->chain && !p->encoding && p->direct != HR_DIRECT_ON;
+    struct hr__lane *lane = p->checks_blocks ? &p->blocks : p->out;
+    p->crc_states = calloc((size_t)lane->depth + 1, p->crc_spec.state_bytes);
     if (!p->crc_states)
         return no_memory(error);
-    for (unsigned i = 0; i < n; i++)
-        p->out->slots[i].crc = p->crc_states + i * p->crc_spec.state_bytes;
+    for (unsigned i = 0; i < lane->depth; i++)
+        lane->slots[i].crc = p->crc_states + (i + 1) * p->crc_spec.state_bytes;
     hr__reduce_init(&p->crc_spec, hr__pipeline_crc(p));
     return HR_OK;
 }
 
 void *hr__pipeline_crc(const hr_pipeline *p)
 {
-    return p->crc_states + p->out->depth * p->crc_spec.state_bytes;
+    return p->crc_states;
 }
 
 static void set_meters(hr_pipeline *p)

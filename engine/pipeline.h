@@ -169,7 +169,8 @@ struct hr_pipeline {
     struct hr__job room_job; /* gives back the pages of the file that is replaced */
 
     struct hr__kernel_spec crc_spec;
-    char *crc_states; /* the null sink's: one for each piece, the last is the stream's */
+    bool checks_blocks; /* the null sink's CRC-32 is taken where a block is read */
+    char *crc_states;   /* the null sink's: the stream's, then one for each piece */
     uint64_t start_ns;
     uint64_t end_ns;
     uint64_t last_io_ns;  /* since when a peer is waited for that moves no byte; 0: none is */

@@ -38,6 +38,10 @@ hr_status hr__file_open(const char *path, enum hr_direct direct, struct hr__file
                         hr_error *error) __attribute__((warn_unused_result));
 hr_status hr__file_from_fd(int fd, enum hr_stage stage, enum hr_direct direct, struct hr__file *out,
                            hr_error *error) __attribute__((warn_unused_result));
+/* Reads what the page cache holds of the range, from its begin on: returns how many bytes, perhaps
+ * none. Blocks: no longer than a copy. Thread: any. */
+size_t hr__file_read_cached(const struct hr__file *file, void *buffer, size_t size,
+                            uint64_t offset);
 /* Leaves a user's seekable descriptor behind the bytes that were moved. */
 void hr__file_close(struct hr__file *file, uint64_t moved);
 

@@ -174,6 +174,63 @@ Test(transfer, memory_to_memory_at_depth_one_and_many)
     free(bytes);
 }
 
+/* CRC-32 as zlib's, bit by bit. */
+static uint32_t crc32_of(const unsigned char *bytes, size_t size)
+{
+    uint32_t crc = UINT32_MAX;
+    for (size_t i = 0; i < size; i++) {
+        crc ^= bytes[i];
+        for (int bit = 0; bit < 8; bit++)
+            crc = crc >> 1 ^ (crc & 1 ? 0xedb88320u : 0);
+    }
+    return ~crc;
+}
+
+static uint32_t crc32_by_null(hr_loop *loop, const struct hr_source *sources, unsigned n)
+{
+    struct hr_pipeline_config config =
+        config_of(sources, (struct hr_sink){.struct_size = sizeof(struct hr_sink)});
+    struct hr_stats stats = {.struct_size = sizeof stats};
+    hr_pipeline *pipeline = NULL;
+    hr_error error = {0};
+    config.n_sources = n;
+    config.chunk_size = 1 << 20;
+    cr_assert_eq(hr_pipeline_create(loop, &config, &pipeline, &error), HR_OK, "%s", error.text);
+    cr_assert_eq(hr_pipeline_run(pipeline, &error), HR_OK, "%s", error.text);
+    cr_assert_eq(hr_pipeline_stats(pipeline, &stats), HR_OK);
+    hr_pipeline_free(pipeline);
+    return stats.crc32;
+}
+
+/* What is cached takes another way to the null sink than what is not. */
+Test(transfer, null_has_the_crc_of_files_that_are_cached_in_part)
+{
+    enum { SIZE = (5 << 20) + 4321 };
+    unsigned char *bytes = pattern(SIZE);
+    write_file(path_of("in"), bytes, SIZE);
+    const uint32_t expected = crc32_of(bytes, SIZE);
+    const int fd = open(path_of("in"), O_RDONLY);
+    cr_assert(fd >= 0 && fsync(fd) == 0);
+    const off_t dropped[][2] = {{0, 0}, {0, 1 << 20}, {300000, 1 << 20}, {3 << 20, 0}, {0, 1}};
+    for (unsigned l = 0; l < n_loops; l++) {
+        for (unsigned i = 0; i < sizeof dropped / sizeof dropped[0]; i++) {
+            const struct hr_source file = FILE_SOURCE(path_of("in"));
+            cr_expect_eq(crc32_by_null(loops[l], &file, 1), expected); /* and caches it */
+            posix_fadvise(fd, dropped[i][0], dropped[i][1], POSIX_FADV_DONTNEED);
+            cr_expect_eq(crc32_by_null(loops[l], &file, 1), expected, "without %lld+%lld",
+                         (long long)dropped[i][0], (long long)dropped[i][1]);
+        }
+        const struct hr_source mixed[2] = {MEMORY_SOURCE(bytes, 777), FILE_SOURCE(path_of("in"))};
+        unsigned char *joined = malloc(777 + SIZE);
+        memcpy(joined, bytes, 777);
+        memcpy(joined + 777, bytes, SIZE);
+        cr_expect_eq(crc32_by_null(loops[l], mixed, 2), crc32_of(joined, 777 + SIZE));
+        free(joined);
+    }
+    close(fd);
+    free(bytes);
+}
+
 Test(transfer, ranges_give_what_is_there)
 {
     const size_t size = 3 * CHUNK;
