@@ -468,7 +468,7 @@ static void drop_rest(hr_pipeline *p)
 {
     struct hr__decode_stage *d = &p->decode;
     if (d->skipping || d->stream_busy || d->input->decoded_left != 0 ||
-        d->input->codec == HR_CODEC_AUTO)
+        d->input->codec != HR_CODEC_ZSTD)
         return;
     if (d->streaming)
         hr__decode_end_stream(p, false);

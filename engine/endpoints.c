@@ -50,10 +50,13 @@ static void set_range(struct hr__input *in, uint64_t size)
     const uint64_t length = range ? in->config.length : UINT64_MAX;
     in->decoded_skip = 0;
     in->decoded_left = UINT64_MAX;
+    const bool takes = in->in_order && in->config.kind != HR_CALLBACK;
+    if (takes && in->codec == HR_CODEC_AUTO && offset < 4 && length < 4 - offset)
+        in->codec = HR_CODEC_NONE; /* too few bytes to tell, and no more may be taken */
     if (in->codec != HR_CODEC_NONE) {
         in->decoded_skip = offset;
         in->decoded_left = length;
-        const bool nothing = !length && (!offset || in->codec == HR_CODEC_ZSTD);
+        const bool nothing = !length && in->codec == HR_CODEC_ZSTD;
         in->end = !in->in_order ? size : nothing ? 0 : UINT64_MAX;
         return;
     }

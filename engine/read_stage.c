@@ -265,14 +265,13 @@ static void pipe_read_done(struct hr__io_request *request)
     in->readable = request->result > 0 && readable_now(in->file.fd);
 }
 
-/* Perhaps it is not encoded (see hr__decode_stage): then the range ends here. One byte more only if
- * all of the range is there and may be the begin of a frame. */
+/* Perhaps it is not encoded (see hr__decode_stage): then no byte beyond the range may be taken. It is
+ * decided by the first four, and the range has as many: see set_range. */
 static uint64_t left_undecided(const struct hr__input *in)
 {
     if (in->decoded_left > UINT64_MAX - in->decoded_skip)
         return UINT64_MAX;
-    const uint64_t end = in->decoded_skip + in->decoded_left;
-    return end > in->position ? end - in->position : 1;
+    return in->decoded_skip + in->decoded_left - in->position;
 }
 
 static void submit_pipe_read(struct hr__slot *block)

@@ -360,7 +360,13 @@ hr_status hr_devices(struct hr_device *devices, size_t *n, hr_error *error) HR_M
 
 typedef struct hr_pipeline hr_pipeline;
 
-enum hr_codec { HR_CODEC_NONE = 0, HR_CODEC_ZSTD = 1, HR_CODEC_AUTO = 2 /* by the first bytes */ };
+enum hr_codec {
+    HR_CODEC_NONE = 0,
+    HR_CODEC_ZSTD = 1,
+    /* By the first four bytes of each source. A range of fewer bytes of a pipe is taken as plain: to
+     * look at more would take them from who reads next. */
+    HR_CODEC_AUTO = 2
+};
 
 enum hr_direct {
     HR_DIRECT_AUTO = 0, /* O_DIRECT for what the page cache does not hold */
