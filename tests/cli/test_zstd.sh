@@ -88,13 +88,15 @@ skipped() {
     decode all.zst - | cmp - <(cat ../kept/{1,100000}) &&
         cat all.zst | decode - - --chunk 4K | cmp - <(cat ../kept/{1,100000})
 }
-encoded() { # LEVEL FRAME FILE: zstd takes it, and so do we, with ranges
+encoded() { # LEVEL FRAME FILE: zstd takes it, and so do we, with ranges by the seek table
+    local strict=--strict
+    [ "$io" != auto ] || strict= # which would insist on io_uring
     hr "$3" out.zst --encode zstd:$1 --frame $2 --chunk 100K && zstd -q -t out.zst &&
         zstd -q -dc out.zst | cmp - "$3" && decode out.zst - | cmp - "$3" || return
     for span in "0 1" "70000 50000" "99999 900000" "999999999 5"; do
         # shellcheck disable=SC2086 # two words
         set -- "$1" "$2" "$3" $span
-        decode out.zst back --strict --offset "$4" --length "$5" && slice "$4" "$5" "$3" | cmp - back ||
+        decode out.zst back $strict --offset "$4" --length "$5" && slice "$4" "$5" "$3" | cmp - back ||
             return
     done
 }

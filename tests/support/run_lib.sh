@@ -327,7 +327,7 @@ run_kernels_numpy() {
     fi
     check 'kernels as a shared object' gcc -std=c11 -D_GNU_SOURCE -O3 -ffp-contract=off -fPIC \
         -shared -o "$object" backends/host/*_kernels.c \
-        backends/host/{crc32,exact_sum,kernel_spec}.c
+        backends/host/{crc32,crc32_x86,exact_sum,kernel_spec}.c
     said=$(HR_KERNELS_SO=$PWD/$object timeout "$time_limit" build/venv/bin/pytest -q \
         -p no:cacheprovider tests/python/test_kernels_numpy.py 2>&1)
     number() { sed -nE "s/.*\b([0-9]+) $1.*/\1/p" <<<"$said" | tail -n 1; }
