@@ -233,7 +233,8 @@ as_ordinary_user() {
     fi
     place=$(mktemp -d)
     mkdir -p "$place/build/test"
-    cp -r tests "$place/" && cp -a build/test/bin build/test/tests build/test/libheadrace.so* \
+    mkdir -p "$place/bindings" && cp -r bindings/cli "$place/bindings/" && cp -r tests "$place/" &&
+        cp -a build/test/bin build/test/tests build/test/libheadrace.so* \
         "$place/build/test/"
     chmod -R a+rX "$place"
     cd "$place" || return
