@@ -106,6 +106,8 @@ static void decode_run(struct hr__job *job)
     struct hr__decode_work *work = &span->decode;
     hr_pipeline *p = pipeline_of(span);
     struct progress at = {.rest = work->from};
+    if (hr__pipeline_is_cancelled(p))
+        return;
     const char *data;
     const bool pieces = next_piece(&p->blocks, &work->from, &data) < work->from.size;
     struct hr__codec_entry *entry = hr__decode_take_decoder(p, pieces, &work->why);

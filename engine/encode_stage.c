@@ -32,6 +32,8 @@ static void encode(struct hr__job *job)
     char *out = frame->memory + p->encode.frame_size;
     struct hr__encode_work *work = &frame->encode;
     size_t written = 0;
+    if (hr__pipeline_is_cancelled(p))
+        return; /* nobody wants it any more, and it may take long */
     struct hr__codec_entry *entry = hr__codecs_take(&p->loop->context->codecs, kind, &work->why);
     work->code = entry ? hr__encoder_frame(entry->encoder, frame->data, frame->size, out,
                                            hr__encode_bound(frame->size), &written, &work->why)

@@ -81,7 +81,6 @@ static hr_status set_codecs(hr_pipeline *p, const struct hr_pipeline_config *c, 
                         "pipeline: this build has no zstd; build it with libzstd");
     p->encode_level = c->encode_level ? c->encode_level : 3;
     p->window_log = c->window_log ? c->window_log : DEFAULT_WINDOW_LOG;
-    p->encode.frame_size = c->frame_size ? (size_t)c->frame_size : DEFAULT_FRAME;
     if (!c->dict_size)
         return HR_OK;
     p->dict = malloc((size_t)c->dict_size);
@@ -124,10 +123,28 @@ static size_t round_up(size_t size, size_t unit)
     return (size + unit - 1) / unit * unit;
 }
 
+static uint64_t least_memory(const hr_pipeline *p)
+{
+    const struct hr__lane *lanes[] = {&p->blocks, &p->spans, &p->chunks, &p->frames};
+    uint64_t bytes = 0;
+    for (unsigned i = 0; i < sizeof lanes / sizeof lanes[0]; i++)
+        bytes += lanes[i]->headroom +
+                 lanes[i]->slot_size *
+                     (lanes[i] == &p->blocks && p->decoding ? (uint64_t)lanes[i]->depth : 1);
+    return bytes;
+}
+
 static hr_status lane_error(const hr_pipeline *p, hr_status status, hr_error *error)
 {
+    const uint64_t max_memory = p->loop->context->memory.max_bytes;
     if (status == HR_OK)
         return HR_OK;
+    if (status == HR_AGAIN && least_memory(p) > max_memory)
+        return hr__fail(
+            error, HR_EINVAL, nowhere,
+            "pipeline: one chunk needs at least %llu bytes of memory, and the context's "
+            "max_memory (--memory) is %llu; set chunk_size, frame_size or depth lower",
+            (unsigned long long)least_memory(p), (unsigned long long)max_memory);
     return hr__fail(error, status, nowhere, "pipeline: no memory for one chunk of %zu bytes: %s",
                     p->chunk_size,
                     status == HR_AGAIN ? "the context's max_memory is all leased"
@@ -147,6 +164,29 @@ static hr_status make_decode_lanes(hr_pipeline *p, size_t headroom)
     return status;
 }
 
+/* Frames on their way: enough that no worker waits, while they are not too large. */
+static unsigned frames_depth(const hr_pipeline *p, size_t slot)
+{
+    enum { MOST = 64 << 20 };
+    const unsigned usual = 2 * n_workers(p) + 2;
+    const size_t fit = MOST / slot;
+    return fit >= usual ? usual : clamp((unsigned)fit, n_workers(p) + 1, usual);
+}
+
+/* A frame is no larger than the stream, where that is known. */
+static size_t frame_size(const hr_pipeline *p, uint64_t wanted)
+{
+    const uint64_t size = wanted ? wanted : DEFAULT_FRAME;
+    uint64_t total = 0;
+    for (unsigned i = 0; i < p->n_inputs; i++) {
+        const struct hr__input *in = &p->inputs[i];
+        if (in->codec || in->total > UINT32_MAX || p->chain)
+            return (size_t)size;
+        total += in->total;
+    }
+    return (size_t)(total < size ? (total ? total : 1) : size);
+}
+
 static hr_status make_lanes(hr_pipeline *p, hr_error *error)
 {
     const size_t unit = hr__chain_unit(p->chain);
@@ -164,10 +204,9 @@ static hr_status make_lanes(hr_pipeline *p, hr_error *error)
     p->out = &p->chunks;
 #if HR_HAVE_ZSTD
     if (p->encoding && status == HR_OK) {
-        const size_t frame = p->encode.frame_size;
+        const size_t slot = p->encode.frame_size + hr__encode_bound(p->encode.frame_size);
         p->out = &p->frames;
-        status =
-            hr__lane_init(&p->frames, p, 2 * n_workers(p) + 2, 0, frame + hr__encode_bound(frame));
+        status = hr__lane_init(&p->frames, p, frames_depth(p, slot), 0, slot);
     }
 #endif
     return lane_error(p, status, error);
@@ -362,6 +401,7 @@ static hr_status build(hr_pipeline *p, const struct hr_pipeline_config *c, hr_er
         return status;
     set_sizes(p, c);
     status = make_chain(p, c, error);
+    p->encode.frame_size = frame_size(p, c->frame_size);
     if (status == HR_OK)
         status = make_lanes(p, error);
 #if HR_HAVE_ZSTD
@@ -427,6 +467,11 @@ hr_status hr_pipeline_run(hr_pipeline *p, hr_error *error)
             return status;
     }
     return hr_pipeline_state(p, error);
+}
+
+bool hr__pipeline_is_cancelled(const hr_pipeline *p)
+{
+    return atomic_load_explicit(&p->cancelled, memory_order_relaxed);
 }
 
 void hr_pipeline_cancel(hr_pipeline *p)

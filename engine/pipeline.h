@@ -188,6 +188,8 @@ struct hr_pipeline {
 
 /* The state of the null sink's CRC-32 of the whole stream. */
 void *hr__pipeline_crc(const hr_pipeline *pipeline);
+/* Whether its end was asked for. Thread: any. */
+bool hr__pipeline_is_cancelled(const hr_pipeline *pipeline);
 /* Closes the sources and gives the memory back: nothing is in flight any more. */
 void hr__pipeline_let_go(hr_pipeline *pipeline);
 

@@ -375,7 +375,7 @@ static bool has_cause(const hr_pipeline *p, bool cancelled)
 
 bool hr__sched_pump(hr_pipeline *p)
 {
-    const bool cancelled = atomic_load_explicit(&p->cancelled, memory_order_relaxed);
+    const bool cancelled = hr__pipeline_is_cancelled(p);
     if (p->finished || !has_cause(p, cancelled))
         return !p->finished;
     p->marked = false;

@@ -29,7 +29,7 @@
  * half-open. A transparent struct begins with struct_size, which the caller sets to its sizeof; 0
  * is the default of every other field. A shorter struct (of an older header) means zeros for the
  * rest; a longer one is accepted if what is beyond is zero. Functions fill *error, if it is not
- * NULL, only when they fail. The library has no global state, installs no signal handler, prints
+ * NULL, only when they fail, and with HR_AGAIN. The library has no global state, installs no signal handler, prints
  * nothing and never exits. */
 #ifndef HEADRACE_H
 #define HEADRACE_H
@@ -292,19 +292,22 @@ typedef int32_t (*hr_kernel_fn)(void *user, const struct hr_kernel_call *call);
 /* Built-in kernels, by text. TYPE, FROM, TO: u8 i8 u16 i16 i32 i64 f16 bf16 f32 f64; numbers are
  * little-endian as the machine's; OP: lt le gt ge eq ne.
  *
- *   cast:FROM,TO            to an integer: round to nearest even, saturate, NaN gives 0; to a
- * float: one rounding to nearest even, overflow gives an infinity, NaN the canonical quiet one; to
- * the same type: a copy scale:TYPE,MUL,ADD      x * MUL + ADD with a rounding after each; integers
- * in f64, f16 and bf16 in f32, then as cast bswap:2|4|8             reverses the bytes of each
- * element shuffle:WIDTH,BLOCK     within each block of BLOCK bytes: byte j of all elements of WIDTH
- * bytes, unshuffle:WIDTH,BLOCK   for j = 0, 1, ...; and the inverse filter:TYPE,OP,VALUE    the
- * elements that satisfy, in order; compared as real numbers, NaN satisfies only ne
+ *   cast:FROM,TO            to an integer: round to nearest even, saturate, NaN gives 0; to a float:
+ *                           one rounding to nearest even, overflow gives an infinity, NaN the
+ *                           canonical quiet one; to the same type: a copy
+ *   scale:TYPE,MUL,ADD      x * MUL + ADD with a rounding after each; integers in f64, f16 and bf16
+ *                           in f32, then as cast
+ *   bswap:2|4|8             reverses the bytes of each element
+ *   shuffle:WIDTH,BLOCK     within each block of BLOCK bytes: byte j of all elements of WIDTH bytes,
+ *   unshuffle:WIDTH,BLOCK   for j = 0, 1, ...; and the inverse
+ *   filter:TYPE,OP,VALUE    the elements that satisfy, in order; compared as real numbers, NaN
+ *                           satisfies only ne
  *
  * Reductions pass their input on, so they may stand anywhere in a chain; hr_pipeline_result tells
  * what they found. Results have the same bits whatever the chunk size, depth and streams:
  *
- *   sum:TYPE                integers modulo 2^64 (i64 or u64); floats: the exact sum, rounded to
- * f64 mean:TYPE               the exact sum divided by the number of elements, rounded to f64
+ *   sum:TYPE                integers modulo 2^64 (i64 or u64); floats: the exact sum, rounded to f64
+ *   mean:TYPE               the exact sum divided by the number of elements, rounded to f64
  *   min:TYPE  max:TYPE      NaN counts only if there is nothing else; -0 is below +0
  *   histogram[:TYPE,LO,HI,BINS]  counts as numpy.histogram; without parameters: u8, 256 bins
  *   count:TYPE,OP,VALUE     how many satisfy
@@ -517,8 +520,8 @@ hr_status hr_pipeline_result(hr_pipeline *pipeline, uint32_t kernel, struct hr_r
 
 /* ---- Statistics ---------------------------------------------------------------------------- */
 
-/* Service time is work really done: CPU time of workers, device time on a stream, for I/O the time
- * in which bytes were under way. Time in a queue and a receive on a silent socket do not count. */
+/* Service time is work really done: CPU time of workers, device time on a stream, for I/O the time in
+ * which bytes were under way. Time in a queue and a receive on a silent socket do not count. */
 struct hr_stage_stats {
     uint64_t chunks; /* finished: chunks; blocks, of encoded input; frames, when encoding */
     uint64_t bytes_in;
