@@ -82,6 +82,16 @@ free_context:
                     n_threads, strerror(rc));
 }
 
+hr_status hr__check_process(pid_t maker, const char *thing, hr_error *error)
+{
+    if (getpid() == maker)
+        return HR_OK;
+    return hr__fail(error, HR_EFORK, (struct hr__where){0},
+                    "%s: made by process %d and used in its child %d after fork; make a new one "
+                    "there, or start children by \"spawn\"",
+                    thing, (int)maker, (int)getpid());
+}
+
 void hr__context_hold(hr_context *context)
 {
     atomic_fetch_add_explicit(&context->holders, 1, memory_order_relaxed);

@@ -45,6 +45,9 @@ void hr__context_log(hr_context *context, const char *format, ...)
 
 void hr__context_hold(hr_context *context);
 
+/* HR_EFORK, if the calling process is not the one that made the thing. */
+hr_status hr__check_process(pid_t maker, const char *thing, hr_error *error) HR_MUST_CHECK;
+
 /* Copies a caller's struct whose first field is struct_size: a shorter one is filled up with zeros,
  * a longer one is taken if what is beyond is zero. */
 bool hr__copy_struct(void *to, size_t size, const void *from);

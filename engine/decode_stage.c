@@ -370,7 +370,7 @@ static bool walk(hr_pipeline *p, struct hr__slot *block)
 
 /* ---- inputs ---- */
 
-/* The first bytes of the input that are there, over blocks. */
+/* The first bytes of the input that are there, over blocks; all: no more of them will come. */
 static size_t peek(const hr_pipeline *p, uint8_t first[4], bool *all)
 {
     size_t n = 0;
@@ -380,7 +380,7 @@ static size_t peek(const hr_pipeline *p, uint8_t first[4], bool *all)
         const size_t here = available(block) < 4 - n ? available(block) : 4 - n;
         memcpy(first + n, block->data ? block->data : "", here);
         n += here;
-        *all = block->ends_input;
+        *all = block->ends_input || block->error.code;
         if (block->state != HR__SLOT_READY)
             break;
     }

@@ -140,7 +140,8 @@ static bool fail_table(hr_pipeline *p, const char *what)
     return place_error(p, &error);
 }
 
-/* When all frames are with the sink, the table is complete. */
+/* When all frames are with the sink, the table is complete. A frame on loan has memory that will
+ * serve: it is waited for. */
 static bool place_table(hr_pipeline *p)
 {
     if (!hr__lane_is_empty(&p->frames))
@@ -151,7 +152,7 @@ static bool place_table(hr_pipeline *p)
         return false;
     if (!hr__slot_lease(frame, size)) {
         hr__lane_untake(frame);
-        return p->in_flight == 0 && fail_table(p, "no memory for it");
+        return !p->in_flight && !p->n_loaned && fail_table(p, "no memory for it");
     }
     hr__lane_place(frame);
     hr__seek_table_write(&p->encode.table, frame->memory);

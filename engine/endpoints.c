@@ -220,6 +220,20 @@ static hr_status refuse_same_file(const hr_pipeline *p, hr_error *error)
     return HR_OK;
 }
 
+hr_status hr__ends_refuse_target(const hr_pipeline *p, const struct hr__target *target,
+                                 hr_error *error)
+{
+    bool same =
+        hr__file_same(&p->target.file, &target->file) || hr__target_same(&p->target, target);
+    for (unsigned i = 0; i < p->n_inputs; i++)
+        same |= hr__file_same(&p->inputs[i].file, &target->file);
+    return same ? hr__fail(error, HR_EINVAL, nowhere,
+                           "pipeline: the trace would replace a source or the sink (%s); write it "
+                           "to another name",
+                           target->target)
+                : HR_OK;
+}
+
 hr_status hr__ends_open_sink(hr_pipeline *p, hr_error *error)
 {
     const struct hr_sink *sink = &p->sink;

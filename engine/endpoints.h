@@ -9,6 +9,9 @@ hr_status hr__ends_open_inputs(hr_pipeline *pipeline, const struct hr_pipeline_c
                                hr_error *error) __attribute__((warn_unused_result));
 hr_status hr__ends_open_sink(hr_pipeline *pipeline, hr_error *error)
     __attribute__((warn_unused_result));
+/* HR_EINVAL, if this file would take the place of a source or of the sink. */
+hr_status hr__ends_refuse_target(const hr_pipeline *pipeline, const struct hr__target *target,
+                                 hr_error *error) __attribute__((warn_unused_result));
 
 /* Whether direct I/O serves the files, if it was asked for. */
 hr_status hr__ends_check_direct(hr_pipeline *pipeline, hr_error *error)

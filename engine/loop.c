@@ -96,6 +96,8 @@ hr_status hr_loop_create(hr_context *context, const struct hr_loop_config *user_
                         "loop: io_entries is at most 4096 and io_threads at most 1024");
 
     hr_status status = HR_OK;
+    if (context && (status = hr__check_process(context->pid, "context", error)) < 0)
+        return status; /* its workers are not there */
     hr_loop *loop = calloc(1, sizeof *loop);
     if (!loop)
         return hr__fail(error, HR_ENOMEM, nowhere, "loop: out of memory");
@@ -189,19 +191,9 @@ void hr__loop_remove(hr_loop *loop, hr_pipeline *pipeline)
         *at = pipeline->next;
 }
 
-static hr_status check_process(const hr_loop *loop, hr_error *error)
-{
-    if (getpid() == loop->pid)
-        return HR_OK;
-    return hr__fail(error, HR_EFORK, nowhere,
-                    "loop: made by process %d and used in its child %d after fork; make a new one "
-                    "there, or start children by \"spawn\"",
-                    (int)loop->pid, (int)getpid());
-}
-
 static hr_status check_caller(hr_loop *loop, hr_error *error)
 {
-    const hr_status status = check_process(loop, error);
+    const hr_status status = hr__check_process(loop->pid, "loop", error);
     if (status < 0)
         return status;
     if (!loop->owned) {
@@ -217,7 +209,7 @@ static hr_status check_caller(hr_loop *loop, hr_error *error)
 
 hr_status hr_loop_take(hr_loop *loop, hr_error *error)
 {
-    hr_status status = check_process(loop, error);
+    hr_status status = hr__check_process(loop->pid, "loop", error);
     if (status < 0)
         return status;
     if (loop->io->in_flight)

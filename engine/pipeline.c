@@ -123,28 +123,27 @@ static size_t round_up(size_t size, size_t unit)
     return (size + unit - 1) / unit * unit;
 }
 
-static uint64_t least_memory(const hr_pipeline *p)
+/* Without which the lane cannot be. */
+static uint64_t least_bytes(const struct hr__lane *lane, bool ring)
 {
-    const struct hr__lane *lanes[] = {&p->blocks, &p->spans, &p->chunks, &p->frames};
-    uint64_t bytes = 0;
-    for (unsigned i = 0; i < sizeof lanes / sizeof lanes[0]; i++)
-        bytes += lanes[i]->headroom +
-                 lanes[i]->slot_size *
-                     (lanes[i] == &p->blocks && p->decoding ? (uint64_t)lanes[i]->depth : 1);
-    return bytes;
+    const uint64_t slot = lane->slot_size ? lane->headroom + lane->slot_size : 0;
+    return ring ? slot * lane->depth : slot;
 }
 
+/* Who is told to try later tries for ever, if it can never be. */
 static hr_status lane_error(const hr_pipeline *p, hr_status status, hr_error *error)
 {
-    const uint64_t max_memory = p->loop->context->memory.max_bytes;
     if (status == HR_OK)
         return HR_OK;
-    if (status == HR_AGAIN && least_memory(p) > max_memory)
-        return hr__fail(
-            error, HR_EINVAL, nowhere,
-            "pipeline: one chunk needs at least %llu bytes of memory, and the context's "
-            "max_memory (--memory) is %llu; set chunk_size, frame_size or depth lower",
-            (unsigned long long)least_memory(p), (unsigned long long)max_memory);
+    const uint64_t most = p->loop->context->memory.max_bytes;
+    const uint64_t least = least_bytes(&p->blocks, p->decoding) + least_bytes(&p->spans, false) +
+                           least_bytes(&p->chunks, false) + least_bytes(&p->frames, false);
+    if (status == HR_AGAIN && least > most)
+        return hr__fail(error, HR_ENOMEM, nowhere,
+                        "pipeline: it takes %llu bytes of memory at least, and the context's "
+                        "max_memory (--memory) is %llu; set that higher, or chunk_size or "
+                        "frame_size lower",
+                        (unsigned long long)least, (unsigned long long)most);
     return hr__fail(error, status, nowhere, "pipeline: no memory for one chunk of %zu bytes: %s",
                     p->chunk_size,
                     status == HR_AGAIN ? "the context's max_memory is all leased"
@@ -380,6 +379,12 @@ static void set_sizes(hr_pipeline *p, const struct hr_pipeline_config *c)
     p->min_fill = (size_t)(c->min_fill < p->chunk_size ? c->min_fill : p->chunk_size);
 }
 
+static hr_status make_trace(hr_pipeline *p, const char *path, hr_error *error)
+{
+    const hr_status status = hr__trace_create(path, &p->trace, error);
+    return status == HR_OK ? hr__ends_refuse_target(p, hr__trace_target(p->trace), error) : status;
+}
+
 static hr_status build(hr_pipeline *p, const struct hr_pipeline_config *c, hr_error *error)
 {
     hr_status status = check_config(c, error);
@@ -411,7 +416,7 @@ static hr_status build(hr_pipeline *p, const struct hr_pipeline_config *c, hr_er
     if (status == HR_OK)
         status = make_checks(p, error);
     if (status == HR_OK && c->trace_path)
-        status = hr__trace_create(c->trace_path, &p->trace, error);
+        status = make_trace(p, c->trace_path, error);
     if (status == HR_OK)
         set_meters(p);
     return status;
@@ -425,6 +430,9 @@ hr_status hr_pipeline_create(hr_loop *loop, const struct hr_pipeline_config *use
         return bad(error, "out or config is NULL");
     if (!hr__copy_struct(&config, sizeof config, user_config))
         return bad(error, "struct_size is not set, or the config has fields that are not known");
+    hr_status status = loop ? hr__check_process(loop->pid, "loop", error) : HR_OK;
+    if (status < 0)
+        return status;
     hr_pipeline *p = calloc(1, sizeof *p);
     if (!p)
         return no_memory(error);
@@ -433,7 +441,6 @@ hr_status hr_pipeline_create(hr_loop *loop, const struct hr_pipeline_config *use
     p->marked = true;
     p->target.file.fd = p->target.replaced_fd = -1;
     atomic_init(&p->cancelled, false);
-    hr_status status;
     if (!hr__copy_struct(&p->sink, sizeof p->sink, &config.sink)) {
         p->sink = (struct hr_sink){0};
         status = bad(error, "the sink's struct_size is not set, or it has fields that are not "

@@ -2,8 +2,10 @@
 /* Names of statuses, and the one function that writes an error. */
 #include "status.h"
 
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 const char *hr_status_name(hr_status status)
 {
@@ -66,6 +68,24 @@ const char *hr_version(void)
     return HR__DOTTED(HR_VERSION_MAJOR, HR_VERSION_MINOR, HR_VERSION_PATCH);
 }
 
+/* One line, whatever a name holds; what does not fit is left out in the middle, where the name is: the
+ * cause stands behind it. */
+static void set_text(char *text, char *whole, size_t length)
+{
+    static const char gap[] = "...";
+    enum { HEAD = HR_ERROR_TEXT / 2, TAIL = HR_ERROR_TEXT - HEAD - (sizeof gap - 1) };
+    for (char *at = whole; *at; at++)
+        if ((unsigned char)*at < 0x20 || *at == 0x7f)
+            *at = '?';
+    if (length < HR_ERROR_TEXT) {
+        memcpy(text, whole, length + 1);
+        return;
+    }
+    memcpy(text, whole, HEAD);
+    memcpy(text + HEAD, gap, sizeof gap - 1);
+    memcpy(text + HR_ERROR_TEXT - TAIL, whole + length + 1 - TAIL, TAIL);
+}
+
 hr_status hr__fail(hr_error *err, hr_status code, struct hr__where where, const char *format, ...)
 {
     if (err) {
@@ -76,10 +96,12 @@ hr_status hr__fail(hr_error *err, hr_status code, struct hr__where where, const 
             .chunk = where.chunk,
             .offset = where.offset,
         };
+        char whole[PATH_MAX + HR_ERROR_TEXT] = "";
         va_list args;
         va_start(args, format);
-        vsnprintf(err->text, sizeof err->text, format, args);
+        vsnprintf(whole, sizeof whole, format, args);
         va_end(args);
+        set_text(err->text, whole, strlen(whole));
     }
     return code;
 }

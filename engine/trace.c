@@ -120,6 +120,11 @@ hr_status hr__trace_create(const char *path, struct hr__trace **out, hr_error *e
     return HR_OK;
 }
 
+const struct hr__target *hr__trace_target(const struct hr__trace *trace)
+{
+    return &trace->target;
+}
+
 hr_status hr__trace_finish(struct hr__trace *trace, hr_error *error)
 {
     if (!trace)

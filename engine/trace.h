@@ -3,12 +3,14 @@
  *
  * Memory is bounded: nothing is allocated after creation; what was recorded goes to the file 64 KiB
  * at a time, by a write(2) that may block the loop's thread for that long. Loop's thread only.
- * Every function takes NULL, a trace that nobody asked for: it does nothing, and succeeds. */
+ * Every function but hr__trace_target takes NULL, a trace that nobody asked for: it does nothing,
+ * and succeeds. */
 #ifndef HR_TRACE_H
 #define HR_TRACE_H
 
 #include "headrace.h"
 
+struct hr__target;
 struct hr__trace;
 
 enum {
@@ -21,6 +23,9 @@ enum {
  * Fails: HR_EINVAL (there is something at path that is no regular file: renaming would replace a
  * device or a FIFO), HR_EIO, HR_ENOMEM. */
 hr_status hr__trace_create(const char *path, struct hr__trace **out, hr_error *error) HR_MUST_CHECK;
+
+/* The file that it will become. */
+const struct hr__target *hr__trace_target(const struct hr__trace *trace);
 
 /* Names a track of the caller's; viewers sort tracks by number. name is UTF-8. */
 void hr__trace_track(struct hr__trace *trace, uint32_t track, const char *name);

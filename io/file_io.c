@@ -183,7 +183,7 @@ static char *resolve_target(const char *path)
  * process with threads cannot ask for its umask. Returns the descriptor, or -1 with errno. */
 static int create_beside(struct hr__target *target)
 {
-    enum { ATTEMPTS = 100 };
+    enum { ATTEMPTS = 100, ADDED = sizeof "..partial-123456" - 1 };
     const char *slash = strrchr(target->target, '/');
     const int directory = slash ? (int)(slash - target->target) + 1 : 0;
     int fd = -1;
@@ -193,8 +193,10 @@ static int create_beside(struct hr__target *target)
     }
     for (int i = 0; i < ATTEMPTS && fd < 0; i++) {
         free(target->temporary);
-        if (asprintf(&target->temporary, "%.*s.%s.partial-%06x", directory, target->target,
-                     target->target + directory, (unsigned)(hr__now_ns() & 0xffffff)) < 0) {
+        /* a long name is cut, so that what is added fits */
+        if (asprintf(&target->temporary, "%.*s.%.*s.partial-%06x", directory, target->target,
+                     NAME_MAX - ADDED, target->target + directory,
+                     (unsigned)(hr__now_ns() & 0xffffff)) < 0) {
             target->temporary = NULL;
             errno = ENOMEM;
             return -1;
@@ -274,16 +276,22 @@ static void forget(struct hr__target *target)
     target->target = NULL;
 }
 
-/* Makes the rename itself durable. */
-static bool sync_directory(const char *path)
+static int open_directory_of(const char *path)
 {
     assert(path);
     const char *slash = strrchr(path, '/');
     char *directory = slash ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
     if (!directory)
-        return false;
+        return -1;
     const int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     free(directory);
+    return fd;
+}
+
+/* Makes the rename itself durable. */
+static bool sync_directory(const char *path)
+{
+    const int fd = open_directory_of(path);
     if (fd < 0)
         return false;
     const bool synced = fsync(fd) == 0;
@@ -329,6 +337,31 @@ void hr__target_abandon(struct hr__target *target, uint64_t moved)
     if (target->temporary)
         unlink(target->temporary);
     forget(target);
+}
+
+static const char *name_in_directory(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+static bool directory_of(const char *path, struct stat *st)
+{
+    const int fd = open_directory_of(path);
+    const bool known = fd >= 0 && fstat(fd, st) == 0;
+    if (fd >= 0)
+        close(fd);
+    return known;
+}
+
+bool hr__target_same(const struct hr__target *a, const struct hr__target *b)
+{
+    struct stat at;
+    struct stat bt;
+    return a->target && b->target &&
+           strcmp(name_in_directory(a->target), name_in_directory(b->target)) == 0 &&
+           directory_of(a->target, &at) && directory_of(b->target, &bt) && at.st_dev == bt.st_dev &&
+           at.st_ino == bt.st_ino;
 }
 
 /* Only what has offsets is one file under two names: a terminal may well be both ends. */

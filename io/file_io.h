@@ -57,6 +57,9 @@ hr_status hr__target_commit(struct hr__target *target, uint64_t moved, hr_error 
 /* Closes and removes what was written beside the target. */
 void hr__target_abandon(struct hr__target *target, uint64_t moved);
 
+/* Whether they will get the same name; the file need not be there yet. */
+bool hr__target_same(const struct hr__target *a, const struct hr__target *b);
+
 bool hr__file_same(const struct hr__file *a, const struct hr__file *b);
 
 #endif

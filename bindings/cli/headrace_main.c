@@ -2,6 +2,7 @@
 /* The command headrace: chooses the subcommand. */
 #include <argp.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 
 #include "cli.h"
@@ -47,9 +48,19 @@ int finish_stdout(void)
     return EXIT_TRANSFER;
 }
 
+/* The number of a standard stream that is closed would go to what is opened next, which would then
+ * be read or written in its place. It is taken by one that refuses what the stream is for. */
+static void hold_standard_streams(void)
+{
+    for (int fd = 0; fd <= 2; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", fd ? O_RDONLY : O_WRONLY) < 0)
+            return;
+}
+
 int main(int argc, char **argv)
 {
     const char *word = argc > 1 ? argv[1] : "";
+    hold_standard_streams();
     argp_program_version_hook = print_version;
     argp_err_exit_status = EXIT_USAGE;
     for (unsigned i = 0; i < sizeof commands / sizeof commands[0]; i++) {

@@ -161,7 +161,8 @@ struct hr_loop_config {
 
 /* Makes a loop on a context (NULL: a private one). config may be NULL.
  * Thread: the loop belongs to the thread that first steps it.
- * Owns: the caller frees it, after its pipelines. Fails: HR_EINVAL, HR_ENOMEM, HR_EUNSUPPORTED. */
+ * Owns: the caller frees it, after its pipelines. Fails: HR_EINVAL, HR_ENOMEM, HR_EUNSUPPORTED,
+ * HR_EFORK. */
 hr_status hr_loop_create(hr_context *context, const struct hr_loop_config *config, hr_loop **out,
                          hr_error *error) HR_MUST_CHECK;
 
@@ -426,9 +427,10 @@ struct hr_pipeline_config {
  * first and last bytes of a file that is to be decoded, to start a device.
  * Owns: the caller frees it. The config is copied; memory and callbacks must stay.
  * Returns HR_AGAIN if the context's memory is all leased.
- * Fails: HR_EINVAL (also when the sink is one of the sources; stage KERNEL: a kernel's text is
- * wrong), HR_ENOMEM, HR_EIO, HR_EUNSUPPORTED (a device that is not there, a codec that this build
- * lacks), HR_EDEVICE. */
+ * Fails: HR_EINVAL (also when the sink is one of the sources, or the trace is either; stage KERNEL:
+ * a kernel's text is wrong), HR_ENOMEM (also when max_memory is less than it ever needs), HR_EIO,
+ * HR_EUNSUPPORTED (a device that is not there, a codec that this build lacks), HR_EDEVICE, HR_EFORK.
+ */
 hr_status hr_pipeline_create(hr_loop *loop, const struct hr_pipeline_config *config,
                              hr_pipeline **out, hr_error *error) HR_MUST_CHECK;
 

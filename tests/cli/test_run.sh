@@ -139,6 +139,11 @@ same_file() {
             cmp $big a || return
     done
 }
+first_read_fails() { fails_with 1 "Input/output error" small /proc/self/mem out; }
+standard_streams_closed() {
+    fails_with 1 "descriptor 0" small - out <&- && fails_with 1 "descriptor 1" small $big - >&- &&
+        small $big out <&- >&- 2>&- && cmp $big out
+}
 missing() { fails_with 1 no-such-input small no-such-input out && [ -z "$(ls -A)" ]; }
 usage() {
     for words in "" --wrong "out --chunk x" "out --length -1" "out --io fast" "out --depth" \
@@ -218,7 +223,7 @@ for io in ${HR_TEST_IO:-uring threads}; do
     done
     for name in trickle nonblocking fifos range_of_open_pipe fd_at_offset positions_move several \
         cpuinfo endless full reader_vanishes failure_keeps_old symlink_followed mode_kept \
-        same_file missing usage interrupt at_once memlock fsize "depth 1" "depth 2"; do
+        same_file first_read_fails standard_streams_closed missing usage interrupt at_once memlock fsize "depth 1" "depth 2"; do
         check "$name" $name
     done
     for name in refused eintr; do

@@ -540,6 +540,41 @@ Test(decode, a_read_error_within_a_frame_stands_behind_all_before_it)
     frames_free(&f);
 }
 
+/* With auto, too few bytes came to tell whether they are encoded: they pass, then the error. */
+Test(decode, a_read_error_before_the_first_four_bytes_is_an_error_and_not_a_wait)
+{
+    struct frames f = {0};
+    add_frame(&f, FRAME_USUAL, 5000);
+    for (unsigned l = 0; l < n_loops; l++)
+        for (size_t good = 0; good < 4; good++) {
+            struct failing failing = {&f.packed, good};
+            struct buffer got = {0};
+            const struct hr_source source = {.struct_size = sizeof source,
+                                             .kind = HR_CALLBACK,
+                                             .read = give_and_fail,
+                                             .user = &failing};
+            const struct hr_pipeline_config config = {.struct_size = sizeof config,
+                                                      .n_sources = 1,
+                                                      .sources = &source,
+                                                      .sink = {.struct_size = sizeof config.sink,
+                                                               .kind = HR_CALLBACK,
+                                                               .write = gather,
+                                                               .user = &got},
+                                                      .decode = HR_CODEC_AUTO};
+            hr_pipeline *pipeline = NULL;
+            hr_error error = {0};
+            bool hung;
+            cr_assert_eq(hr_pipeline_create(loops[l], &config, &pipeline, NULL), HR_OK);
+            cr_assert_eq(run_in_time(loops[l], pipeline, &hung, &error), HR_EIO, "%zu bytes: %s",
+                         good, hung ? "hung" : error.text);
+            cr_assert(error.stage == HR_STAGE_READ && error.native == EREMOTEIO);
+            cr_assert(got.size == good && begins(&got, &f.packed));
+            hr_pipeline_free(pipeline);
+            buffer_free(&got);
+        }
+    frames_free(&f);
+}
+
 /* ---- the pull form ---- */
 
 /* Bytes are called verified if, and only if, a checksum over all of their frame was checked. */

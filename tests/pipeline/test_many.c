@@ -343,8 +343,16 @@ Test(many, a_loop_with_something_under_way_is_not_taken)
 /* ---- a forked child ---- */
 
 /* Exit statuses tell which call went wrong; a hang ends by the alarm. */
-static void use_in_child(hr_loop *loop, hr_pipeline *pipeline)
+static void use_in_child(hr_context *context, hr_loop *loop, hr_pipeline *pipeline)
 {
+    const struct hr_source source = {.struct_size = sizeof source, .kind = HR_MEMORY};
+    const struct hr_pipeline_config config = {
+        .struct_size = sizeof config,
+        .n_sources = 1,
+        .sources = &source,
+        .sink = {.struct_size = sizeof config.sink, .kind = HR_NULL}};
+    hr_pipeline *other = NULL;
+    hr_loop *other_loop = NULL;
     hr_error error = {0};
     struct hr_chunk chunk = {.struct_size = sizeof chunk};
     alarm(10);
@@ -358,14 +366,22 @@ static void use_in_child(hr_loop *loop, hr_pipeline *pipeline)
         _exit(4);
     if (hr_pipeline_next(pipeline, 0, &chunk, NULL) != HR_EFORK)
         _exit(5);
+    if (hr_pipeline_create(loop, &config, &other, &error) != HR_EFORK)
+        _exit(6);
+    if (hr_loop_create(context, NULL, &other_loop, &error) != HR_EFORK ||
+        !strstr(error.text, "fork"))
+        _exit(7);
     hr_pipeline_free(pipeline);
     hr_loop_free(loop);
+    hr_context_free(context);
     _exit(0);
 }
 
 Test(many, a_forked_child_is_refused_and_the_parent_goes_on)
 {
     data = test_bytes(SIZE);
+    hr_context *context = NULL;
+    cr_assert_eq(hr_context_create(NULL, &context, NULL), HR_OK);
     for (unsigned i = 0; i < 2 * n_loops; i++) {
         hr_loop *loop = loops[i % n_loops];
         struct one one;
@@ -376,7 +392,7 @@ Test(many, a_forked_child_is_refused_and_the_parent_goes_on)
             cr_assert_eq(hr_loop_step(loop, NULL), HR_PENDING);
         const pid_t child = fork();
         if (child == 0)
-            use_in_child(loop, one.chain.pipeline);
+            use_in_child(context, loop, one.chain.pipeline);
         cr_assert_eq(waitpid(child, &status, 0), child);
         cr_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0, "call %d, signal %d",
                   WEXITSTATUS(status), WIFSIGNALED(status) ? WTERMSIG(status) : 0);
@@ -387,6 +403,7 @@ Test(many, a_forked_child_is_refused_and_the_parent_goes_on)
         assert_done(&one);
         free_one(&one);
     }
+    hr_context_free(context);
 }
 
 /* ---- cancel ---- */

@@ -380,6 +380,38 @@ Test(pull, all_on_loan_while_a_pipe_is_silent)
     }
 }
 
+#if HR_HAVE_ZSTD
+/* All memory there is holds blocks, chunks and frames: the seek table waits for a frame to come
+ * back. */
+Test(pull, a_seek_table_waits_for_the_memory_of_a_loan)
+{
+    const struct hr_context_config tight = {
+        .struct_size = sizeof tight, .n_threads = 1, .max_memory = 4 * 4096};
+    hr_context *context = NULL;
+    hr_loop *loop = NULL;
+    struct chain chain;
+    struct hr_chunk frame;
+    struct hr_chunk more;
+    unsigned char *data = test_bytes(CHUNK);
+    cr_assert_eq(hr_context_create(&tight, &context, NULL), HR_OK);
+    cr_assert_eq(hr_loop_create(context, NULL, &loop, NULL), HR_OK);
+    start(&chain, data, CHUNK);
+    chain.config.encode = HR_CODEC_ZSTD;
+    chain.config.frame_size = 5000; /* three pages, with what is written; a block has the other */
+    create(&chain, loop);
+    must_lend(&chain, &frame);
+    cr_assert_eq(next(&chain, wait_ms, &more), HR_ELOANED, "%s", chain.error.text);
+    hr_chunk_release(&frame, NULL);
+    must_lend(&chain, &more); /* the table */
+    hr_chunk_release(&more, NULL);
+    must_end(&chain);
+    chain_reset(&chain);
+    hr_loop_free(loop);
+    hr_context_free(context);
+    free(data);
+}
+#endif
+
 /* Chunks go to another thread through a pipe, which keeps each for a while. */
 static void *give_back(void *argument)
 {

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <headrace.h>
+#include <limits.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -539,6 +540,97 @@ Test(transfer, memory_of_a_context_is_bounded_and_comes_back)
     hr_pipeline_free(pipelines[2]);
     hr_loop_free(loop);
     free(bytes);
+}
+
+/* What can never be had is not to be tried for again. */
+Test(transfer, less_memory_than_a_pipeline_ever_needs_is_an_error)
+{
+    const struct hr_context_config context_config = {
+        .struct_size = sizeof context_config, .n_threads = 1, .max_memory = 2 * CHUNK};
+    hr_context *context = NULL;
+    hr_loop *loop = NULL;
+    cr_assert_eq(hr_context_create(&context_config, &context, NULL), HR_OK);
+    cr_assert_eq(hr_loop_create(context, NULL, &loop, NULL), HR_OK);
+    hr_context_free(context);
+    static const unsigned char skippable[] = {0x50, 0x2a, 0x4d, 0x18, 0, 0, 0, 0};
+    const struct hr_source source = MEMORY_SOURCE(skippable, sizeof skippable);
+    for (unsigned i = 0; i < 3; i++) {
+        struct hr_pipeline_config config =
+            config_of(&source, (struct hr_sink){.struct_size = sizeof(struct hr_sink)});
+        hr_pipeline *pipeline = NULL;
+        hr_error error = {0};
+        config.chunk_size = i == 0 ? 2 * CHUNK + 1 : CHUNK;
+        config.encode = i == 1 ? HR_CODEC_ZSTD : HR_CODEC_NONE; /* frames of 1 MiB */
+        config.decode = i == 2 ? HR_CODEC_ZSTD : HR_CODEC_NONE; /* a ring of blocks */
+        cr_assert_eq(hr_pipeline_create(loop, &config, &pipeline, &error), HR_ENOMEM, "%u", i);
+        cr_assert(strstr(error.text, "max_memory"), "%s", error.text);
+    }
+    hr_loop_free(loop);
+}
+
+/* By whatever name, there already or not. */
+Test(transfer, a_trace_that_would_replace_an_end_is_refused)
+{
+    char beside[160];
+    unsigned char *bytes = pattern(CHUNK);
+    write_file(path_of("in"), bytes, CHUNK);
+    cr_assert_eq(symlink("in", path_of("link")), 0);
+    snprintf(beside, sizeof beside, "%s/./out", directory);
+    const char *const traces[] = {path_of("in"), path_of("link"), path_of("out"), beside};
+    for (unsigned i = 0; i < 8; i++) {
+        char in[128];
+        char out[128];
+        snprintf(in, sizeof in, "%s/in", directory);
+        snprintf(out, sizeof out, "%s/out", directory);
+        if (i == 4)
+            write_file(out, "old", 3);
+        const struct hr_source source = FILE_SOURCE(in);
+        struct hr_pipeline_config config = config_of(&source, FILE_SINK(out));
+        hr_error error = {0};
+        config.trace_path = traces[i % 4];
+        cr_assert_eq(transfer(loops[0], &config, &error), HR_EINVAL, "%u", i);
+        cr_assert(strstr(error.text, "trace"), "%s", error.text);
+        assert_file_holds(in, bytes, CHUNK);
+        if (i >= 4)
+            assert_file_holds(out, "old", 3);
+    }
+    free(bytes);
+}
+
+/* What is written beside the target has a longer name, which must fit as well. */
+Test(transfer, the_longest_name_that_a_file_may_have)
+{
+    unsigned char *bytes = pattern(CHUNK);
+    const struct hr_source source = MEMORY_SOURCE(bytes, CHUNK);
+    for (int length = 235; length <= NAME_MAX; length++) {
+        char path[512];
+        const int at = snprintf(path, sizeof path, "%s/", directory);
+        memset(path + at, 'n', (size_t)length);
+        path[at + length] = '\0';
+        const struct hr_pipeline_config config = config_of(&source, FILE_SINK(path));
+        assert_transfer(loops[0], &config);
+        assert_file_holds(path, bytes, CHUNK);
+        cr_assert_eq(unlink(path), 0);
+    }
+    free(bytes);
+}
+
+Test(transfer, errors_are_one_line_with_their_cause_whatever_the_name)
+{
+    char path[2000];
+    for (unsigned i = 0; i < 2; i++) {
+        memset(path, 'n', sizeof path);
+        path[i ? 9 : sizeof path - 1] = '\0';
+        path[4] = '\n';
+        const struct hr_source source = FILE_SOURCE(path);
+        const struct hr_pipeline_config config =
+            config_of(&source, (struct hr_sink){.struct_size = sizeof(struct hr_sink)});
+        hr_error error = {0};
+        cr_assert_eq(transfer(loops[0], &config, &error), HR_EIO);
+        cr_assert(strncmp(error.text, "open nnnn?nnnn", 14) == 0, "%s", error.text);
+        cr_assert(strstr(error.text, strerror(error.native)), "%s", error.text);
+        cr_assert_eq(error.native, i ? ENOENT : ENAMETOOLONG);
+    }
 }
 
 static void *step_elsewhere(void *arg)

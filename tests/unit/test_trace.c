@@ -437,7 +437,7 @@ TRACE_TEST(a_path_that_cannot_be_written_fails_at_creation)
     expect_refused("fifo", HR_EINVAL, 0);
     expect_refused("/dev/null", HR_EINVAL, 0);
     expect_refused("link", HR_EINVAL, 0);
-    char name[251]; /* short enough for a file, too long for the one beside */
+    char name[257]; /* one byte too long for a file */
     memset(name, 'n', sizeof name);
     name[sizeof name - 1] = '\0';
     expect_refused(name, HR_EIO, ENAMETOOLONG);
