@@ -386,7 +386,7 @@ Test(pull, all_on_loan_while_a_pipe_is_silent)
 Test(pull, a_seek_table_waits_for_the_memory_of_a_loan)
 {
     const struct hr_context_config tight = {
-        .struct_size = sizeof tight, .n_threads = 1, .max_memory = 4 * 4096};
+        .struct_size = sizeof tight, .n_threads = 1, .max_memory = 2 * 4096};
     hr_context *context = NULL;
     hr_loop *loop = NULL;
     struct chain chain;
@@ -397,7 +397,7 @@ Test(pull, a_seek_table_waits_for_the_memory_of_a_loan)
     cr_assert_eq(hr_loop_create(context, NULL, &loop, NULL), HR_OK);
     start(&chain, data, CHUNK);
     chain.config.encode = HR_CODEC_ZSTD;
-    chain.config.frame_size = 5000; /* three pages, with what is written; a block has the other */
+    chain.config.frame_size = CHUNK; /* a page, with what is written; a block has the other */
     create(&chain, loop);
     must_lend(&chain, &frame);
     cr_assert_eq(next(&chain, wait_ms, &more), HR_ELOANED, "%s", chain.error.text);

@@ -552,7 +552,7 @@ Test(transfer, less_memory_than_a_pipeline_ever_needs_is_an_error)
     cr_assert_eq(hr_context_create(&context_config, &context, NULL), HR_OK);
     cr_assert_eq(hr_loop_create(context, NULL, &loop, NULL), HR_OK);
     hr_context_free(context);
-    static const unsigned char skippable[] = {0x50, 0x2a, 0x4d, 0x18, 0, 0, 0, 0};
+    static const unsigned char skippable[8 * CHUNK] = {0x50, 0x2a, 0x4d, 0x18};
     const struct hr_source source = MEMORY_SOURCE(skippable, sizeof skippable);
     for (unsigned i = 0; i < 3; i++) {
         struct hr_pipeline_config config =
@@ -560,7 +560,7 @@ Test(transfer, less_memory_than_a_pipeline_ever_needs_is_an_error)
         hr_pipeline *pipeline = NULL;
         hr_error error = {0};
         config.chunk_size = i == 0 ? 2 * CHUNK + 1 : CHUNK;
-        config.encode = i == 1 ? HR_CODEC_ZSTD : HR_CODEC_NONE; /* frames of 1 MiB */
+        config.encode = i == 1 ? HR_CODEC_ZSTD : HR_CODEC_NONE; /* a frame of the whole */
         config.decode = i == 2 ? HR_CODEC_ZSTD : HR_CODEC_NONE; /* a ring of blocks */
         cr_assert_eq(hr_pipeline_create(loop, &config, &pipeline, &error), HR_ENOMEM, "%u", i);
         cr_assert(strstr(error.text, "max_memory"), "%s", error.text);
