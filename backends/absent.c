@@ -4,17 +4,10 @@
 
 #include <stdio.h>
 
-static unsigned count_cuda(char *why, size_t why_size)
-{
-    snprintf(why, why_size, "this build has no CUDA backend");
-    return 0;
-}
-
 static unsigned count_hip(char *why, size_t why_size)
 {
     snprintf(why, why_size, "this build has no HIP backend");
     return 0;
 }
 
-const struct hr__backend hr__cuda_absent = {.name = "cuda", .count = count_cuda};
 const struct hr__backend hr__hip_absent = {.name = "hip", .count = count_hip};

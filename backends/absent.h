@@ -5,7 +5,6 @@
 
 #include "backend.h"
 
-extern const struct hr__backend hr__cuda_absent;
 extern const struct hr__backend hr__hip_absent;
 
 #endif

@@ -60,9 +60,11 @@ struct hr__launch {
     void *out; /* NULL for reductions */
     uint64_t n_units;
     uint64_t first_unit; /* in the stream of what the kernel reads */
-    uint64_t *count;     /* counted kernels: units written, readable by the host once an event
-                            recorded after the launch is done; host memory */
-    void *state;         /* reductions: device memory, one for each stream */
+    uint64_t *count;     /* counted kernels: device memory for how many units were written; a copy
+                            behind the launch brings it back */
+    void *state;         /* reductions: device memory, one for each stream. It begins as a copy of
+                            what hr__reduce_init made, and is copied back for hr__reduce_merge and
+                            hr__reduce_finish: its format is the host's everywhere */
     uint64_t chunk;      /* index in the stream, for functions of the user and for errors */
 };
 
@@ -133,13 +135,17 @@ struct hr__backend {
     unsigned (*count)(char *why, size_t why_size);
     /* What can be told of a device, index < count(), without starting a driver's context. */
     void (*describe)(unsigned index, struct hr__device_info *out);
+    /* The index of the device with this UUID (or the begin of it) or PCI address; false: no one of
+     * the n_devices that count() told of. NULL: the backend's devices have none. */
+    bool (*find)(unsigned n_devices, const char *identity, unsigned *index);
     hr_status (*open)(unsigned index, struct hr__device **out, hr_error *error);
 };
 
 /* The backends of this build, GPUs first, the host last; ends with NULL. */
 extern const struct hr__backend *const hr__backends[];
 
-/* Opens "auto" (the first GPU, else the host), "host", "cuda[:N]", "hip[:N]". When auto fell to the
+/* Opens "auto" (the first GPU, else the host), "host", "cuda[:WHICH]", "hip[:WHICH]". WHICH is a
+ * number, a UUID "GPU-..." or its begin, or a PCI address "0000:17:00.0". When auto fell to the
  * host, why tells the reason for each GPU backend; else it is "".
  * Fails: HR_EINVAL for other words; HR_EUNSUPPORTED where the device is not there, with the reason;
  * HR_EFORK, HR_ENOMEM, HR_EDEVICE. */

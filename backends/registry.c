@@ -7,11 +7,12 @@
 
 #include "absent.h"
 #include "backend.h"
+#include "cuda_driver.h"
 #include "host_device.h"
 #include "status.h"
 
 const struct hr__backend *const hr__backends[] = {
-    &hr__cuda_absent,
+    &hr__cuda_backend,
     &hr__hip_absent,
     &hr__host_backend,
     NULL,
@@ -33,26 +34,33 @@ static const struct hr__backend *find(const char *name, size_t n)
     return NULL;
 }
 
-/* What follows a GPU backend's name: nothing, which means 0, or a colon and a number. */
-static bool read_index(const char *text, unsigned *out)
+/* What stands behind the colon: nothing, a number, or an identity as its maker's tools print it. */
+enum which { WHICH_FIRST, WHICH_NUMBER, WHICH_IDENTITY, WHICH_WRONG };
+
+static enum which read_which(const char *text, unsigned *index)
 {
-    enum { MAX_DIGITS = 6 };
-    *out = 0;
+    enum { MAX_DIGITS = 6, LEAST_IDENTITY = 5 };
+    static const char uuid[] = "GPU-";
+    *index = 0;
     if (*text == '\0')
-        return true;
-    const char *digits = text + 1;
-    const size_t n = strlen(digits);
-    if (n == 0 || n > MAX_DIGITS || strspn(digits, "0123456789") != n)
-        return false;
-    *out = (unsigned)strtoul(digits, NULL, 10);
-    return true;
+        return WHICH_FIRST;
+    const char *word = text + 1;
+    const size_t n = strlen(word);
+    if (n > 0 && n <= MAX_DIGITS && strspn(word, "0123456789") == n) {
+        *index = (unsigned)strtoul(word, NULL, 10);
+        return WHICH_NUMBER;
+    }
+    if (n >= LEAST_IDENTITY && strncmp(word, uuid, sizeof uuid - 1) == 0)
+        return WHICH_IDENTITY;
+    const bool is_pci = strchr(word, ':') && strspn(word, "0123456789abcdefABCDEF:.") == n;
+    return is_pci ? WHICH_IDENTITY : WHICH_WRONG;
 }
 
 static hr_status refuse(const char *name, hr_error *error)
 {
     return hr__fail(error, HR_EINVAL, (struct hr__where){0},
                     "device \"%s\" is not known: it can be auto, host, cuda, hip, or with a number "
-                    "from 0, as in cuda:0 and hip:1",
+                    "from 0, as in cuda:0 and hip:1, a UUID (GPU-...) or a PCI address",
                     name);
 }
 
@@ -62,12 +70,17 @@ static hr_status open_named(const char *name, struct hr__device **out, hr_error 
     unsigned index = 0;
     const size_t n = strcspn(name, ":");
     const struct hr__backend *backend = find(name, n);
-    if (!backend || !read_index(name + n, &index) || (name[n] != '\0' && !is_gpu(backend)))
+    const enum which which = backend ? read_which(name + n, &index) : WHICH_WRONG;
+    if (which == WHICH_WRONG || (which != WHICH_FIRST && !is_gpu(backend)))
         return refuse(name, error);
     const unsigned n_devices = backend->count(why, sizeof why);
     if (n_devices == 0)
         return hr__fail(error, HR_EUNSUPPORTED, (struct hr__where){0},
                         "device \"%s\" is not there: %s; \"host\" always is", name, why);
+    if (which == WHICH_IDENTITY && !backend->find(n_devices, name + n + 1, &index))
+        return hr__fail(error, HR_EUNSUPPORTED, (struct hr__where){0},
+                        "device \"%s\" is not there: none of the %u that are visible is it", name,
+                        n_devices);
     if (index >= n_devices)
         return hr__fail(error, HR_EUNSUPPORTED, (struct hr__where){0},
                         "device \"%s\" is not there: the last one is %s:%u", name, backend->name,

@@ -120,6 +120,24 @@ void hr_context_free(hr_context *context)
     free(context);
 }
 
+/* Pipelines do not copy to a device's own memory yet: "auto" passes such a device by. */
+static hr_status open_usable(const char *name, struct hr__device **out, char *why, size_t why_size,
+                             hr_error *error)
+{
+    const hr_status status = hr__device_open(name, out, why, why_size, error);
+    if (status < 0 || (*out)->ops->info(*out)->host_memory)
+        return status;
+    (*out)->ops->close(*out);
+    if (strcmp(name, "auto") != 0)
+        return hr__fail(error, HR_EUNSUPPORTED, (struct hr__where){0},
+                        "device %s is there, but pipelines of this version (%s) run on the host "
+                        "only; name \"host\"",
+                        name, hr_version());
+    snprintf(why, why_size, "pipelines of this version run there only");
+    char ignored[1];
+    return hr__device_open("host", out, ignored, sizeof ignored, error);
+}
+
 /* Under devices_lock. Opening may take long, and others wait; but it is done once. */
 static hr_status open_device(hr_context *context, const char *name, struct hr__device **out,
                              hr_error *error)
@@ -128,7 +146,7 @@ static hr_status open_device(hr_context *context, const char *name, struct hr__d
     struct hr__open_device *open = calloc(1, sizeof *open);
     if (!open)
         return hr__fail(error, HR_ENOMEM, (struct hr__where){0}, "device: out of memory");
-    const hr_status status = hr__device_open(name, &open->device, why, sizeof why, error);
+    const hr_status status = open_usable(name, &open->device, why, sizeof why, error);
     if (status < 0) {
         free(open);
         return status;

@@ -27,6 +27,9 @@ build test all -DCMAKE_C_COMPILER=gcc -DHR_TESTS=ON
 run_criterion test unit
 run_criterion test pipeline
 run_mains test conformance
+run_main 'test: conformance/conformance, cuda over a fake driver' \
+    build/test/tests/conformance/conformance_fake_cuda cuda
+run_gpu test
 run_kernels_numpy
 run_replay test
 run_scripts test cli
@@ -50,6 +53,9 @@ build asan all -DCMAKE_C_COMPILER=gcc -DHR_TESTS=ON -DHR_SANITIZE=address \
 run_criterion asan unit
 run_criterion asan pipeline
 run_mains asan conformance
+run_main 'asan: gpu/emulate_builtin' build/asan/tests/gpu/emulate_builtin
+run_main 'asan: conformance/conformance, cuda over a fake driver' \
+    build/asan/tests/conformance/conformance_fake_cuda cuda
 run_mains asan faults
 run_replay asan
 

@@ -151,6 +151,7 @@ double hr__exact_quotient(const struct hr__exact *acc, uint64_t n)
     if (s != 0)
         return hr__bits_f64(s & PLUS_INF ? 0x7ff0000000000000u : 0xfff0000000000000u);
     struct hr__exact copy = *acc;
+    carry(copy.limb); /* a GPU's kernel leaves that */
     const bool negative = copy.limb[HR__EXACT_LIMBS - 1] < 0;
     bool is_zero = true;
     for (int i = 0; i < HR__EXACT_LIMBS; i++) {

@@ -7,19 +7,7 @@
 
 #include "host_kernels.h"
 #include "host_numbers.h"
-
-struct hr__reduce_state {
-    uint64_t n_units;
-    uint64_t result; /* where finish leaves a single value */
-    union {
-        int64_t best;    /* min, max: as an ordered key, see below */
-        uint64_t sum[2]; /* integer sum and mean: 128 bits, low word first */
-        uint64_t count;
-        uint32_t crc; /* see fold_crc() */
-        struct hr__exact exact;
-        uint64_t first_bin; /* histogram: n_bins counters from here on */
-    } u;
-};
+#include "reduce_state.h"
 
 typedef struct hr__reduce_state state_t;
 

@@ -42,7 +42,7 @@ static void launch_piece(struct rig *rig, unsigned piece)
         .out = rig->info->is_reduction ? NULL : out + first * rig->info->unit_out_bytes,
         .n_units = first_of_piece(rig, piece + 1) - first,
         .first_unit = first,
-        .count = rig->info->is_counted ? &rig->counts[piece] : NULL,
+        .count = rig->info->is_counted ? &rig->device_counts[piece] : NULL,
         .state = rig->device_states[stream],
     };
     rig_must(rig, rig->ops->launch(rig->streams[stream], rig->kernel, &launch, &rig->error));
@@ -75,6 +75,9 @@ static void fetch(struct rig *rig)
     if (!rig->info->is_reduction)
         rig_copy(rig, rig->d2h, rig->out, rig->device_out, room_bytes(rig) + 2 * MARGIN,
                  HR__COPY_D2H);
+    if (rig->info->is_counted)
+        rig_copy(rig, rig->d2h, rig->counts, rig->device_counts,
+                 rig->cut.n_pieces * sizeof rig->counts[0], HR__COPY_D2H);
     for (unsigned i = 0; rig->info->is_reduction && i < rig->cut.n_streams; i++)
         rig_copy(rig, rig->d2h, rig->states[i], rig->device_states[i], rig->info->state_bytes,
                  HR__COPY_D2H);

@@ -20,6 +20,8 @@ void rig_make(struct rig *rig)
     rig->device_in = memory;
     rig_must(rig, ops->alloc(device, MAX_OUT, &memory, &rig->error));
     rig->device_out = memory;
+    rig_must(rig, ops->alloc(device, sizeof rig->counts, &memory, &rig->error));
+    rig->device_counts = memory;
     rig_must(rig, ops->stream_create(device, HR__STREAM_H2D, &rig->h2d, &rig->error));
     rig_must(rig, ops->stream_create(device, HR__STREAM_D2H, &rig->d2h, &rig->error));
     rig_must(rig, ops->event_create(device, &rig->loaded, &rig->error));
@@ -45,6 +47,7 @@ void rig_free(struct rig *rig)
     rig->ops->event_destroy(rig->done);
     rig->ops->free(rig->device, rig->device_in);
     rig->ops->free(rig->device, rig->device_out);
+    rig->ops->free(rig->device, rig->device_counts);
     free(rig->in);
     free(rig->out);
     free(rig->expected);

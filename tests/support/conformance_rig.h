@@ -40,7 +40,8 @@ struct rig {
 
     unsigned char *device_in;
     unsigned char *device_out;
-    unsigned char *in; /* host memory */
+    uint64_t *device_counts; /* MAX_PIECES */
+    unsigned char *in;       /* host memory */
     unsigned char *out;
     unsigned char *expected;
     enum hr__type in_type; /* what `in` is filled with */
@@ -50,7 +51,7 @@ struct rig {
     const struct hr__kernel_info *info;
     struct cut cut;
     uint64_t n_units;
-    uint64_t counts[MAX_PIECES];
+    uint64_t counts[MAX_PIECES]; /* brought back from device_counts */
     void *device_states[N_STREAMS];
     unsigned char *states[N_STREAMS];
     hr_error error;

@@ -213,6 +213,17 @@ run_scripts() {
     done
 }
 
+# run_gpu BUILD: the kernels of GPUs: emulated, compiled for each vendor, and on a GPU if there is one.
+run_gpu() {
+    local name
+    for name in emulate_builtin compile_nvrtc run_builtin; do
+        run_main "$1: gpu/$name" "build/$1/tests/gpu/$name"
+    done
+    for name in check_ptx check_amd; do
+        HR_GPU_MADE=$PWD/build/$1/gpu run_main "$1: gpu/$name" bash "tests/gpu/$name.sh"
+    done
+}
+
 # in_variant WHAT COMMAND...: the tests of the pipeline and the command with COMMAND before each.
 in_variant() {
     variant=" $1"

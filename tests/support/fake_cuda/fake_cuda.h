@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+/* A driver library for tests without a GPU: libcuda.so.1 with two devices.
+ *
+ * Each stream is a thread, which waits for random times, so that what different streams do is done
+ * late and in any order. Device memory is host memory under other addresses: one that is taken for
+ * the other is refused or crashes. Calls check that the right context is current. Kernels are
+ * functions of the test, registered by name; any image that begins with "fake" has them all.
+ *
+ * A test links the library, and so the backend finds it loaded; or HR_LIBCUDA names it. */
+#ifndef FAKE_CUDA_H
+#define FAKE_CUDA_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Objects that are there. */
+struct fake_cuda_live {
+    int contexts; /* retained and not released */
+    int streams;
+    int events;
+    int allocations;
+    int pins;
+    int modules;
+};
+
+enum { FAKE_CUDA_PARAMS = 8, FAKE_CUDA_PARAM_BYTES = 256 };
+
+/* The parameters of a launch, as the kernel declared their sizes. */
+struct fake_cuda_launch {
+    unsigned n_blocks;
+    unsigned n_threads;
+    _Alignas(16) unsigned char params[FAKE_CUDA_PARAMS][FAKE_CUDA_PARAM_BYTES];
+};
+
+/* On the stream's thread. Returns 0, or the CUresult that kills the context. */
+typedef int (*fake_cuda_kernel_fn)(const struct fake_cuda_launch *launch);
+
+/* Registers a kernel; sizes ends with 0. name and sizes stay the caller's. */
+void fake_cuda_kernel(const char *name, fake_cuda_kernel_fn fn, const size_t *sizes);
+/* Where size bytes of device memory are in the host's; aborts if it is not all in one allocation.
+ */
+void *fake_cuda_host(uint64_t address, size_t size);
+
+/* Before each operation a stream waits for up to so many microseconds. */
+void fake_cuda_set_delay(unsigned max_us);
+/* The nth call from now, counted from 1, returns status; 0: none does. Calls that give something
+ * back do so all the same, as real drivers do. */
+void fake_cuda_fail(unsigned nth, int status);
+/* How many calls there were since then, and the name of the one that failed; NULL: none has yet. */
+unsigned fake_cuda_n_calls(void);
+const char *fake_cuda_failed_call(void);
+
+struct fake_cuda_live fake_cuda_live(void);
+/* The context of the calling thread, and how many are on its stack. */
+void *fake_cuda_current(void);
+unsigned fake_cuda_depth(void);
+
+#endif

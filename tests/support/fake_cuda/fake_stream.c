@@ -1,0 +1,359 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The fake driver: streams with their threads, events, copies and launches. */
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "fake_calls.h"
+#include "fake_core.h"
+
+enum op_kind { OP_COPY, OP_FILL, OP_LAUNCH, OP_RECORD, OP_WAIT };
+
+struct event {
+    struct fake_context *context;
+    unsigned long long n_recorded;
+    unsigned long long n_done;
+    struct timespec time;
+    int n_refs; /* of the user and of operations */
+};
+
+struct op {
+    enum op_kind kind;
+    void *to;
+    const void *from;
+    size_t size;
+    unsigned word;
+    struct event *event;
+    unsigned long long number; /* of the event's record */
+    fake_cuda_kernel_fn fn;
+    struct fake_cuda_launch launch;
+    struct op *next;
+};
+
+struct stream {
+    struct fake_context *context;
+    pthread_t thread;
+    struct op *first;
+    struct op **last;
+    unsigned n_open; /* not done */
+    bool closing;
+    unsigned long long random;
+};
+
+/* ---- the thread; under the lock but for the work itself ---- */
+
+static void drop(struct event *event)
+{
+    if (--event->n_refs == 0)
+        free(event);
+}
+
+static void wait_a_little(struct stream *stream)
+{
+    const unsigned max_us = fake_max_delay_us;
+    stream->random = stream->random * 6364136223846793005u + 1442695040888963407u;
+    if (max_us == 0)
+        return;
+    pthread_mutex_unlock(&fake_lock);
+    usleep((useconds_t)((stream->random >> 33) % max_us));
+    pthread_mutex_lock(&fake_lock);
+}
+
+static void work(struct stream *stream, struct op *op)
+{
+    int status = FAKE_OK;
+    pthread_mutex_unlock(&fake_lock);
+    if (op->kind == OP_COPY)
+        memcpy(op->to, op->from, op->size);
+    else if (op->kind == OP_LAUNCH)
+        status = op->fn(&op->launch);
+    else
+        for (size_t i = 0; i < op->size; i++)
+            ((unsigned *)op->to)[i] = op->word;
+    pthread_mutex_lock(&fake_lock);
+    if (status != FAKE_OK && stream->context->failure == FAKE_OK)
+        stream->context->failure = status;
+}
+
+static void do_op(struct stream *stream, struct op *op)
+{
+    wait_a_little(stream);
+    if (op->kind == OP_RECORD) {
+        op->event->n_done = op->number;
+        clock_gettime(CLOCK_MONOTONIC, &op->event->time);
+        drop(op->event);
+    } else if (op->kind == OP_WAIT) {
+        while (op->event->n_done < op->number && stream->context->failure == FAKE_OK)
+            pthread_cond_wait(&fake_changed, &fake_lock);
+        drop(op->event);
+    } else if (stream->context->failure == FAKE_OK) {
+        work(stream, op);
+    }
+}
+
+static void *run(void *argument)
+{
+    struct stream *stream = argument;
+    pthread_mutex_lock(&fake_lock);
+    while (!stream->closing || stream->first) {
+        struct op *op = stream->first;
+        if (!op) {
+            pthread_cond_wait(&fake_changed, &fake_lock);
+            continue;
+        }
+        stream->first = op->next;
+        if (!stream->first)
+            stream->last = &stream->first;
+        do_op(stream, op);
+        stream->n_open--;
+        pthread_cond_broadcast(&fake_changed);
+        free(op);
+    }
+    pthread_mutex_unlock(&fake_lock);
+    return NULL;
+}
+
+/* ---- streams ---- */
+
+int cuStreamCreate(void **out, unsigned flags)
+{
+    const int status = fake_begin("cuStreamCreate", true);
+    if (status != FAKE_OK)
+        return status;
+    if (flags != 1)
+        return FAKE_INVALID_VALUE; /* streams must not be ordered with the default one */
+    struct stream *stream = calloc(1, sizeof *stream);
+    stream->context = fake_current();
+    stream->last = &stream->first;
+    stream->random = (unsigned long long)(uintptr_t)stream;
+    pthread_create(&stream->thread, NULL, run, stream);
+    pthread_mutex_lock(&fake_lock);
+    fake_live.streams++;
+    pthread_mutex_unlock(&fake_lock);
+    *out = stream;
+    return FAKE_OK;
+}
+
+int cuStreamSynchronize(void *handle)
+{
+    struct stream *stream = handle;
+    int status = fake_begin("cuStreamSynchronize", true);
+    if (status != FAKE_OK)
+        return status;
+    pthread_mutex_lock(&fake_lock);
+    while (stream->n_open > 0)
+        pthread_cond_wait(&fake_changed, &fake_lock);
+    status = stream->context->failure;
+    pthread_mutex_unlock(&fake_lock);
+    return status;
+}
+
+int cuStreamDestroy_v2(void *handle)
+{
+    struct stream *stream = handle;
+    int status;
+    if (!fake_begin_free("cuStreamDestroy", &status))
+        return status;
+    pthread_mutex_lock(&fake_lock);
+    stream->closing = true;
+    fake_live.streams--;
+    pthread_cond_broadcast(&fake_changed);
+    pthread_mutex_unlock(&fake_lock);
+    pthread_join(stream->thread, NULL);
+    free(stream);
+    return status;
+}
+
+/* Takes over a copy of *what. Under the lock. */
+static int enqueue(struct stream *stream, const struct op *what)
+{
+    if (stream->context != fake_current())
+        return FAKE_INVALID_HANDLE;
+    struct op *op = malloc(sizeof *op);
+    *op = *what;
+    op->next = NULL;
+    if (op->event)
+        op->event->n_refs++;
+    *stream->last = op;
+    stream->last = &op->next;
+    stream->n_open++;
+    pthread_cond_broadcast(&fake_changed);
+    return FAKE_OK;
+}
+
+int cuStreamWaitEvent(void *handle, void *event, unsigned flags)
+{
+    struct op op = {.kind = OP_WAIT, .event = event};
+    int status = fake_begin("cuStreamWaitEvent", true);
+    (void)flags;
+    if (status != FAKE_OK)
+        return status;
+    pthread_mutex_lock(&fake_lock);
+    op.number = op.event->n_recorded;
+    status = enqueue(handle, &op);
+    pthread_mutex_unlock(&fake_lock);
+    return status;
+}
+
+/* ---- events ---- */
+
+int cuEventCreate(void **out, unsigned flags)
+{
+    const int status = fake_begin("cuEventCreate", true);
+    (void)flags;
+    if (status != FAKE_OK)
+        return status;
+    struct event *event = calloc(1, sizeof *event);
+    event->context = fake_current();
+    event->n_refs = 1;
+    pthread_mutex_lock(&fake_lock);
+    fake_live.events++;
+    pthread_mutex_unlock(&fake_lock);
+    *out = event;
+    return FAKE_OK;
+}
+
+int cuEventDestroy_v2(void *handle)
+{
+    int status;
+    if (!fake_begin_free("cuEventDestroy", &status))
+        return status;
+    pthread_mutex_lock(&fake_lock);
+    fake_live.events--;
+    drop(handle);
+    pthread_mutex_unlock(&fake_lock);
+    return status;
+}
+
+int cuEventRecord(void *handle, void *stream)
+{
+    struct op op = {.kind = OP_RECORD, .event = handle};
+    int status = fake_begin("cuEventRecord", true);
+    if (status != FAKE_OK)
+        return status;
+    pthread_mutex_lock(&fake_lock);
+    op.number = op.event->n_recorded + 1;
+    status = op.event->context == fake_current() ? enqueue(stream, &op) : FAKE_INVALID_HANDLE;
+    if (status == FAKE_OK)
+        op.event->n_recorded++;
+    pthread_mutex_unlock(&fake_lock);
+    return status;
+}
+
+int cuEventQuery(void *handle)
+{
+    const struct event *event = handle;
+    int status = fake_begin("cuEventQuery", true);
+    if (status != FAKE_OK)
+        return status;
+    pthread_mutex_lock(&fake_lock);
+    if (event->context != fake_current())
+        status = FAKE_INVALID_HANDLE;
+    else if (event->n_done < event->n_recorded)
+        status = FAKE_NOT_READY;
+    pthread_mutex_unlock(&fake_lock);
+    return status;
+}
+
+int cuEventSynchronize(void *handle)
+{
+    const struct event *event = handle;
+    const int status = fake_begin("cuEventSynchronize", true);
+    if (status != FAKE_OK)
+        return status;
+    pthread_mutex_lock(&fake_lock);
+    while (event->n_done < event->n_recorded)
+        pthread_cond_wait(&fake_changed, &fake_lock);
+    pthread_mutex_unlock(&fake_lock);
+    return status;
+}
+
+int cuEventElapsedTime(float *ms, void *from, void *to)
+{
+    const struct event *begin = from;
+    const struct event *end = to;
+    int status = fake_begin("cuEventElapsedTime", true);
+    if (status != FAKE_OK)
+        return status;
+    pthread_mutex_lock(&fake_lock);
+    if (begin->n_done < begin->n_recorded || end->n_done < end->n_recorded)
+        status = FAKE_NOT_READY;
+    *ms = (float)((double)(end->time.tv_sec - begin->time.tv_sec) * 1e3 +
+                  (double)(end->time.tv_nsec - begin->time.tv_nsec) / 1e6);
+    pthread_mutex_unlock(&fake_lock);
+    return status;
+}
+
+/* ---- copies ---- */
+
+/* Resolves device addresses; a host address that is one of the device's is refused. */
+static int enqueue_copy(const char *call, void *stream, fake_address to, bool to_device,
+                        fake_address from, bool from_device, size_t size)
+{
+    struct op op = {.kind = OP_COPY, .size = size};
+    int status = fake_begin(call, true);
+    if (status != FAKE_OK)
+        return status;
+    pthread_mutex_lock(&fake_lock);
+    op.to = to_device ? fake_resolve(fake_current(), to, size) : (void *)(uintptr_t)to;
+    op.from = from_device ? fake_resolve(fake_current(), from, size) : (void *)(uintptr_t)from;
+    const bool mixed_up = (!to_device && fake_is_device_address(to)) ||
+                          (!from_device && fake_is_device_address(from));
+    status = op.to && op.from && !mixed_up ? enqueue(stream, &op) : FAKE_INVALID_VALUE;
+    pthread_mutex_unlock(&fake_lock);
+    return status;
+}
+
+int cuMemcpyHtoDAsync_v2(fake_address to, const void *from, size_t size, void *stream)
+{
+    return enqueue_copy("cuMemcpyHtoDAsync", stream, to, true, (uintptr_t)from, false, size);
+}
+
+int cuMemcpyDtoHAsync_v2(void *to, fake_address from, size_t size, void *stream)
+{
+    return enqueue_copy("cuMemcpyDtoHAsync", stream, (uintptr_t)to, false, from, true, size);
+}
+
+int cuMemcpyDtoDAsync_v2(fake_address to, fake_address from, size_t size, void *stream)
+{
+    return enqueue_copy("cuMemcpyDtoDAsync", stream, to, true, from, true, size);
+}
+
+int cuMemsetD32Async(fake_address to, unsigned word, size_t n, void *stream)
+{
+    struct op op = {.kind = OP_FILL, .size = n, .word = word};
+    int status = fake_begin("cuMemsetD32Async", true);
+    if (status != FAKE_OK)
+        return status;
+    pthread_mutex_lock(&fake_lock);
+    op.to = to % sizeof word == 0 ? fake_resolve(fake_current(), to, n * sizeof word) : NULL;
+    status = op.to ? enqueue(stream, &op) : FAKE_INVALID_VALUE;
+    pthread_mutex_unlock(&fake_lock);
+    return status;
+}
+
+/* ---- launches ---- */
+
+int cuLaunchKernel(void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
+                   unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes,
+                   void *stream, void **params, void **extra)
+{
+    const struct fake_kernel *kernel = function;
+    struct op op = {.kind = OP_LAUNCH, .fn = kernel->fn};
+    int status = fake_begin("cuLaunchKernel", true);
+    (void)shared_bytes;
+    if (status != FAKE_OK)
+        return status;
+    if (grid_x == 0 || block_x == 0 || block_x > 1024 || grid_y * grid_z * block_y * block_z != 1 ||
+        extra)
+        return FAKE_INVALID_VALUE;
+    op.launch.n_blocks = grid_x;
+    op.launch.n_threads = block_x;
+    for (size_t i = 0; kernel->sizes[i]; i++)
+        memcpy(op.launch.params[i], params[i], kernel->sizes[i]);
+    pthread_mutex_lock(&fake_lock);
+    status = enqueue(stream, &op);
+    pthread_mutex_unlock(&fake_lock);
+    return status;
+}
