@@ -1,11 +1,17 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Builds headrace and gives it its main job on real input: FILE, or a tar of this machine's files,
-# packed by stock pzstd, is decoded, goes through two kernels on the best device (a histogram, and
+# encoded by stock pzstd, is decoded, goes through two kernels on the best device (a histogram, and
 # one that turns each byte x into 255 - x), and is encoded again, in one run. The same is done by
 # stock zstd and a small filter in a shell pipe; both must give the same bytes and the same counts.
 # Usage: bash bench/quickstart.sh [FILE]
 set -euo pipefail
+case ${1-} in
+-h | --help)
+    echo "Usage: bash bench/quickstart.sh [FILE]"
+    exit 0
+    ;;
+esac
 export LC_ALL=C.UTF-8
 input=${1:+$(realpath -e -- "$1")}
 cd "$(dirname "$0")/.."
@@ -43,7 +49,7 @@ make_input() {
     fi
     need_space $((3 * $(stat -c %s "$input") + (1 << 20)))
     packed=$folder/in.zst
-    echo "== Packing $input ($(stat -c %s "$input") bytes) with pzstd"
+    echo "== Encoding $input ($(stat -c %s "$input") bytes) with pzstd"
     pzstd -q -p "$jobs" "$input" -o "$packed"
 }
 
@@ -97,6 +103,6 @@ awk -v ours="$ours" -v pipe="$took" -v size="$(stat -c %s "$input")" \
         printf("      headrace %.2f s, the pipe %.2f s: %.2f times as fast (one run each)\n",
             ours, pipe, pipe / ours)
     if (size > 0)
-        printf("      %.0f MB in, %.0f MB out: packed to %.0f %%\n", size / 1e6, packed / 1e6,
+        printf("      %.0f MB in, %.0f MB out: encoded to %.0f %%\n", size / 1e6, packed / 1e6,
             100 * packed / size)
 }'

@@ -17,7 +17,8 @@ static void fail_connect(hr_pipeline *p)
     hr__fail(
         &error, HR_ETIMEDOUT,
         (struct hr__where){.stage = opening == &p->sink_opening ? HR_STAGE_WRITE : HR_STAGE_READ},
-        "connect_ms (%llu) went by: %s", (unsigned long long)(p->connect_ns / 1000000u), doing);
+        "no connection within %llu ms (connect_ms, --connect-timeout): %s",
+        (unsigned long long)(p->connect_ns / 1000000u), doing);
     hr__sched_fail(p, 0, &error);
 }
 
@@ -38,7 +39,7 @@ static void fail_idle(hr_pipeline *p)
              (struct hr__where){.stage = writing ? HR_STAGE_WRITE : HR_STAGE_READ,
                                 .chunk = index,
                                 .offset = moved},
-             "%s moved no byte for %llu ms (idle_ms), after %llu bytes",
+             "%s moved no byte for %llu ms (idle_ms, --idle-timeout), after %llu bytes",
              writing ? "the sink" : "the source", (unsigned long long)(p->idle_ns / 1000000u),
              (unsigned long long)moved);
     hr__sched_fail(p, index, &error);

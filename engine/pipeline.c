@@ -52,7 +52,7 @@ static hr_status check_config(const struct hr_pipeline_config *c, hr_error *erro
     if (c->frame_size > MAX_CHUNK)
         return bad(error, "frame_size is over 1 GiB");
     if (c->depth > MAX_DEPTH)
-        return bad(error, "depth is over 65536");
+        return bad(error, "it is over 65536 (depth, --depth)");
     if (c->flags & ~(uint32_t)(HR_UNORDERED | HR_STRICT))
         return bad(error, "it has flags that are not known");
     if (c->decode > HR_CODEC_AUTO || c->encode > HR_CODEC_ZSTD)
@@ -139,14 +139,15 @@ static hr_status lane_error(const hr_pipeline *p, hr_status status, hr_error *er
     const uint64_t least = least_bytes(&p->blocks, p->decoding) + least_bytes(&p->spans, false) +
                            least_bytes(&p->chunks, false) + least_bytes(&p->frames, false);
     if (status == HR_AGAIN && least > most)
-        return hr__fail(error, HR_ENOMEM, nowhere,
-                        "pipeline: it takes %llu bytes of memory at least, and the context's "
-                        "max_memory (--memory) is %llu; set that higher, or chunk_size or "
-                        "frame_size lower",
-                        (unsigned long long)least, (unsigned long long)most);
+        return hr__fail(
+            error, HR_ENOMEM, nowhere,
+            "pipeline: it takes %llu bytes of memory at least, and the context's "
+            "max_memory is %llu (max_memory, --memory); set that higher, or chunk_size or "
+            "frame_size lower",
+            (unsigned long long)least, (unsigned long long)most);
     return hr__fail(error, status, nowhere, "pipeline: no memory for one chunk of %zu bytes: %s",
                     p->chunk_size,
-                    status == HR_AGAIN ? "the context's max_memory is all leased"
+                    status == HR_AGAIN ? "the context's memory is all leased (max_memory, --memory)"
                                        : "the system has no more; set chunk_size lower");
 }
 
@@ -253,8 +254,8 @@ static hr_status make_chain(hr_pipeline *p, const struct hr_pipeline_config *c, 
     if ((p->flags & HR_STRICT) && (!c->device || strcmp(c->device, "auto") == 0) &&
         p->device->ops->info(p->device)->host_memory)
         return hr__fail(error, HR_EUNSUPPORTED, nowhere,
-                        "device \"auto\" is the host, which HR_STRICT does not allow: there is no "
-                        "GPU; name \"host\" if it may be");
+                        "device \"auto\" is the host, which is an error here (HR_STRICT, "
+                        "--strict): there is no GPU; name \"host\" if it may be");
     if (!c->n_kernels)
         return HR_OK;
     status = hr__chain_create(p->device, c, p->depth, &p->chunk_size, &p->chain, error);

@@ -126,7 +126,7 @@ hr_status hr_pipeline_next(hr_pipeline *p, int timeout_ms, struct hr_chunk *chun
         if (all_is_loaned(p))
             return hr__fail(error, HR_ELOANED, (struct hr__where){.stage = HR_STAGE_WRITE},
                             "next: all that could hold a chunk is on loan (%u chunks); release one "
-                            "first, or set depth higher",
+                            "first, or set more (depth, --depth)",
                             p->n_loaned);
         if (left == 0 && timeout_ms >= 0 && time_left(timeout_ms, start_ns) == 0)
             return HR_PENDING;

@@ -218,13 +218,21 @@ static void take_over_mode(int fd, const struct stat *old)
     fchmod(fd, mode);
 }
 
+static hr_status create_error(const char *path, hr_error *error)
+{
+    const char *slash = strrchr(path, '/');
+    if (errno != ENOENT || !slash)
+        return system_error(error, HR_STAGE_WRITE, "create a file beside", path);
+    return hr__fail(error, HR_EIO, (struct hr__where){.stage = HR_STAGE_WRITE, .native = ENOENT},
+                    "create %s: the folder %.*s is not there", path, (int)(slash - path), path);
+}
+
 static hr_status open_beside(const struct stat *old, enum hr_direct direct,
                              struct hr__target *target, hr_error *error)
 {
     const int fd = create_beside(target);
     if (fd < 0) {
-        const hr_status status =
-            system_error(error, HR_STAGE_WRITE, "create a file beside", target->target);
+        const hr_status status = create_error(target->target, error);
         free(target->temporary);
         target->temporary = NULL;
         return status;

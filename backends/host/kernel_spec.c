@@ -75,9 +75,20 @@ static int split(struct parser *p)
     }
 }
 
-static int need_words(const struct parser *p, int n, const char *form)
+/* names: "TYPE,OP,VALUE"; example: words for them. */
+static int need_words(const struct parser *p, int n, const char *names, const char *example)
 {
-    return p->n_words == n ? 0 : refuse(p, p->text, form);
+    if (p->n_words == n)
+        return 0;
+    if (p->n_words > n)
+        return refuse(p, p->text, n ? names : "no parameters");
+    for (int i = 0; i < p->n_words; i++)
+        names = strchr(names, ',') + 1;
+    if (p->why_size > 0)
+        snprintf(p->why, p->why_size, "kernel \"%s\": %s %.*s is missing, as in %s:%s", p->text,
+                 strchr("AO", *names) ? "an" : "a", (int)strcspn(names, ","), names, p->name,
+                 example);
+    return -1;
 }
 
 static int read_type(const struct parser *p, int i, enum hr__type *out)
@@ -137,7 +148,8 @@ static int is_integer(enum hr__type type)
 
 static int parse_cast(const struct parser *p, struct hr__kernel_spec *s)
 {
-    if (need_words(p, 2, "cast:FROM,TO") || read_type(p, 0, &s->from) || read_type(p, 1, &s->to))
+    if (need_words(p, 2, "FROM,TO", "f32,f16") || read_type(p, 0, &s->from) ||
+        read_type(p, 1, &s->to))
         return -1;
     s->unit_in_bytes = (uint32_t)hr__type_bytes(s->from);
     s->unit_out_bytes = (uint32_t)hr__type_bytes(s->to);
@@ -157,15 +169,14 @@ static int parse_element(const struct parser *p, struct hr__kernel_spec *s)
 
 static int parse_scale(const struct parser *p, struct hr__kernel_spec *s)
 {
-    if (need_words(p, 3, "scale:TYPE,MUL,ADD") || parse_element(p, s))
+    if (need_words(p, 3, "TYPE,MUL,ADD", "f32,2,0") || parse_element(p, s))
         return -1;
     return read_double(p, 1, &s->mul) || read_double(p, 2, &s->add) ? -1 : 0;
 }
 
 static int parse_bswap(const struct parser *p, struct hr__kernel_spec *s)
 {
-    static const char form[] = "bswap:2, bswap:4 or bswap:8";
-    if (need_words(p, 1, form) || read_size(p, 0, 8, "2, 4 or 8", &s->width_bytes))
+    if (need_words(p, 1, "WIDTH", "4") || read_size(p, 0, 8, "2, 4 or 8", &s->width_bytes))
         return -1;
     if (s->width_bytes != 2 && s->width_bytes != 4 && s->width_bytes != 8)
         return refuse(p, p->word[0], "2, 4 or 8");
@@ -178,7 +189,7 @@ static int parse_shuffle(const struct parser *p, struct hr__kernel_spec *s)
 {
     static const char form[] = "a WIDTH from 1 to 256 and a BLOCK, as in shuffle:4,4096";
     static const char block[] = "a BLOCK of 1 to 2^30 bytes, a multiple of WIDTH";
-    if (need_words(p, 2, form) || read_size(p, 0, 256, form, &s->width_bytes) ||
+    if (need_words(p, 2, "WIDTH,BLOCK", "4,4096") || read_size(p, 0, 256, form, &s->width_bytes) ||
         read_size(p, 1, MAX_BLOCK, block, &s->unit_in_bytes))
         return -1;
     if (s->unit_in_bytes % s->width_bytes != 0)
@@ -200,7 +211,7 @@ static int parse_compare(const struct parser *p, struct hr__kernel_spec *s)
         {"ge", {.gt = true, .eq = true}},
         {"ne", {.eq = true, .invert = true}},
     };
-    if (need_words(p, 3, "TYPE,OP,VALUE") || parse_element(p, s))
+    if (need_words(p, 3, "TYPE,OP,VALUE", "f32,gt,0") || parse_element(p, s))
         return -1;
     size_t i = 0;
     while (i < sizeof ops / sizeof ops[0] && strcmp(p->word[1], ops[i].name) != 0)
@@ -239,7 +250,7 @@ static enum hr__type sum_type(enum hr__type type)
 
 static int parse_one_type(const struct parser *p, struct hr__kernel_spec *s)
 {
-    if (need_words(p, 1, "one TYPE, as in sum:f32") || parse_element(p, s))
+    if (need_words(p, 1, "TYPE", "f32") || parse_element(p, s))
         return -1;
     enum hr__type result = s->from;
     if (s->kind == HR__KERNEL_SUM)
@@ -256,7 +267,7 @@ static int parse_histogram(const struct parser *p, struct hr__kernel_spec *s)
     s->hi = 256;
     s->unit_in_bytes = 1;
     if (p->n_words != 0) {
-        if (need_words(p, 4, "histogram or histogram:TYPE,LO,HI,BINS") || parse_element(p, s) ||
+        if (need_words(p, 4, "TYPE,LO,HI,BINS", "f32,0,1,256") || parse_element(p, s) ||
             read_double(p, 1, &s->lo) || read_double(p, 2, &s->hi) ||
             read_size(p, 3, MAX_BINS, "a number of bins from 1 to 2^20", &s->n_bins))
             return -1;
@@ -280,7 +291,7 @@ static int parse_count(const struct parser *p, struct hr__kernel_spec *s)
 
 static int parse_crc32(const struct parser *p, struct hr__kernel_spec *s)
 {
-    if (need_words(p, 0, "crc32, without parameters"))
+    if (need_words(p, 0, "", ""))
         return -1;
     s->unit_in_bytes = 1;
     make_reduction(s, HR__TYPE_U32);

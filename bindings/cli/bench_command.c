@@ -21,6 +21,7 @@ struct bench_options {
 };
 
 static const struct argp_option option_table[] = {
+    {NULL, 'h', NULL, OPTION_HIDDEN, NULL, -1},
     {"list", KEY_LIST, NULL, 0, "Lists the cases", 0},
     {"json", KEY_JSON, "FILE", 0, "Writes all figures there, too", 0},
     {"size", KEY_SIZE, "SIZE", 0, "Bytes that each case moves (256M)", 0},
@@ -52,6 +53,9 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
     struct bench_options *o = state->input;
     switch (key) {
+    case 'h':
+        argp_state_help(state, stdout, ARGP_HELP_STD_HELP); /* which exits */
+        return 0;
     case KEY_LIST:
         o->list = true;
         return 0;

@@ -100,14 +100,15 @@ static void print_machine(const struct bench *b, FILE *out)
     struct machine m;
     char size[HUMAN_SIZE];
     look_at_machine(&m);
-    fprintf(out, "%s, %ld usable CPUs, %s; headrace %s, I/O by %s\n", m.cpu, m.n_cpus, m.system,
-            hr_version(), hr_loop_io(b->loop, NULL));
+    fprintf(out, "%.60s, %ld usable CPUs\n%.60s; headrace %s, I/O by %s\n", m.cpu, m.n_cpus,
+            m.system, hr_version(), hr_loop_io(b->loop, NULL));
     fprintf(out, "%s of generated numbers", human_bytes((double)b->size, size));
     if (!b->packing_failed[0])
-        fprintf(out, ", packed to %.0f %%", 100.0 * (double)b->packed_size / (double)b->size);
+        fprintf(out, ", encoded to %.0f %%", 100.0 * (double)b->packed_size / (double)b->size);
     fprintf(out,
-            "; medians of %d after one run to warm up; rates count decoded bytes;\n"
-            "files are in %s and in the page cache: no figure is one of a disk\n\n",
+            "; medians of %d after one run to warm up;\n"
+            "rates count decoded bytes; files are in the page cache: no figure is one of a disk;\n"
+            "their folder is %s\n\n",
             N_SAMPLES, b->folder);
 }
 
@@ -125,7 +126,7 @@ static void print_row(const struct bench *b, const struct measured *all, unsigne
     fprintf(out, "%7.2f %7.2f %7.2f %7.2f", f.rate / 1e9, f.slowest_rate / 1e9,
             f.fastest_rate / 1e9, f.cpu_s);
     if (is_pipeline(&bench_cases[i]))
-        fprintf(out, " %8.2f %8.2f %6.2f %8.2f", f.shallow_rate / 1e9, f.gain_measured, f.gain_told,
+        fprintf(out, " %7.2f %5.2f %9.2f %7.2f", f.shallow_rate / 1e9, f.gain_measured, f.gain_told,
                 f.overlap);
     if (f.slowest_part >= 0)
         fprintf(out, "  %3.0f %% of %s", 100 * f.rate / f.part_rate,
@@ -136,12 +137,12 @@ static void print_row(const struct bench *b, const struct measured *all, unsigne
 void bench_print(const struct bench *b, const struct measured *all, FILE *out)
 {
     print_machine(b, out);
-    fprintf(out, "%-14s %7s %7s %7s %7s %8s %8s %6s %8s  %s\n", "case", "GB/s", "min", "max",
-            "CPU s", "depth 1", "gain", "told", "overlap", "slowest part alone");
+    fprintf(out, "%-14s %7s %7s %7s %7s %7s %5s %9s %7s  %s\n", "case", "GB/s", "min", "max",
+            "CPU s", "depth 1", "gain", "gain told", "overlap", "slowest part alone");
     for (unsigned i = 0; i < N_CASES; i++)
         print_row(b, all, i, out);
-    fputs("\ndepth 1: GB/s with one chunk on its way; gain: measured against it; told: the gain "
-          "that\nthe statistics tell. Parts that share the CPUs do not all run at full speed at "
+    fputs("\ndepth 1: GB/s with one chunk on its way; gain: measured against it; gain told: "
+          "what\nthe statistics tell. Parts that share the CPUs do not all run at full speed at "
           "once, so\nthe slowest part alone may be out of reach.\n",
           out);
 }

@@ -11,7 +11,7 @@
 enum { EXIT_DONE = 0, EXIT_TRANSFER = 1, EXIT_USAGE = 2, EXIT_INTERRUPTED = 130 };
 enum { MAX_SOURCES = 1024, MAX_KERNELS = 64 };
 
-enum stats_format { STATS_NONE, STATS_TEXT, STATS_JSON };
+enum stats_format { STATS_NONE, STATS_TEXT, STATS_JSON, STATS_UNSET };
 enum progress_choice { PROGRESS_AUTO, PROGRESS_ON, PROGRESS_OFF };
 
 /* The words of `headrace run`, already in the library's structs where these have a place. */
@@ -21,9 +21,11 @@ struct options {
     uint64_t offset;
     uint64_t length;
     uint32_t sink_flags;
-    uint32_t stats;    /* enum stats_format */
-    uint32_t progress; /* enum progress_choice */
-    char *result;      /* a path, or "-" */
+    uint32_t stats;          /* enum stats_format */
+    uint32_t progress;       /* enum progress_choice */
+    char *stats_file;        /* NULL: stderr */
+    bool sink_looks_encoded; /* by its name, but it is not asked for */
+    char *result;            /* a path, or "-" */
 
     const char *kernel_words[MAX_KERNELS]; /* as they were given, for reports */
     struct hr_kernel kernels[MAX_KERNELS];
@@ -44,9 +46,20 @@ struct options {
 /* Fills options, or prints what is wrong and exits. */
 void parse_run_options(int argc, char **argv, struct options *options);
 
+/* ---- option_checks.c ---- */
+
+struct argp_state;
+
+/* What is wrong about the options together is printed, and the program exits. What has no effect is
+ * noted, or, with --strict, wrong. */
+void check_options(struct options *options, struct argp_state *state);
+
 /* ---- words.c: the words of the command line ---- */
 
-/* "4M" is 4 x 1024 x 1024. False: not a size. */
+/* Decimal digits. False: not a number. */
+bool parse_number(const char *text, uint64_t *out);
+
+/* "4M" and "4MiB" are 4 x 1024 x 1024. False: not a size. */
 bool parse_size(const char *text, uint64_t *out);
 
 /* "1.5" is 1500. False: not a time. */
@@ -69,6 +82,10 @@ bool parse_sink(const char *text, struct hr_sink *out, const char **why);
 
 /* Names a connection, which may be the `peer:` of a sink. */
 bool is_socket_word(const char *text);
+bool is_listener_word(const char *text);
+
+/* "-", or fd:0 for a source, fd:1 for a sink. */
+bool is_standard_word(const char *text, int fd);
 
 /* ---- given_files.c ---- */
 
@@ -94,6 +111,7 @@ const char *note(unsigned i);
 
 struct progress {
     bool on;
+    bool listens;
     int drawn; /* columns of the line that stands on the terminal */
     uint64_t next_ns;
     uint64_t last_ns;
@@ -117,6 +135,7 @@ struct report {
     const char *io; /* hr_loop_io */
     const char *why;
     bool null_sink;
+    uint64_t max_memory; /* that may be leased */
 };
 
 /* False: there are no statistics. */
@@ -124,7 +143,11 @@ bool make_report(const hr_pipeline *pipeline, const hr_loop *loop, const struct 
                  struct report *report);
 void print_report_text(const struct report *report, FILE *out);
 void print_report_line(const struct report *report, FILE *out); /* for the end of progress */
-void print_report_json(const struct report *report, FILE *out);
+
+/* All that is known, as one line: report is NULL if there was no transfer, and error if it did not
+ * fail. */
+void print_report_json(const struct report *report, const hr_error *error, hr_pipeline *pipeline,
+                       const struct options *options, FILE *out);
 
 /* Of the resource that the stage works with, 0 to 1. */
 double stage_utilisation(const struct hr_stats *stats, enum hr_stage stage);
@@ -136,6 +159,21 @@ const char *resource_word(const struct report *report, enum hr_stage stage);
 
 /* What the reductions found, to where --result says. False: said why on stderr. */
 bool write_results(hr_pipeline *pipeline, const struct options *options);
+
+/* The same as an array of JSON, whose objects stand this far apart. False: told why. */
+bool print_results(FILE *out, const char *between, hr_pipeline *pipeline,
+                   const struct options *options);
+
+/* One line in words for each. */
+void print_results_text(FILE *out, hr_pipeline *pipeline, const struct options *options);
+
+/* ---- failure.c ---- */
+
+/* Says what happened, and gives the exit status. */
+int report_failure(const hr_error *error, const struct options *options);
+
+/* In the words that the user gave: "standard input" for "descriptor 0". */
+void name_standard_ends(hr_error *error, const struct options *options);
 
 /* ---- format.c ---- */
 

@@ -8,6 +8,7 @@
 enum { KEY_JSON = 256, MAX_DEVICES = 64 };
 
 static const struct argp_option option_table[] = {
+    {NULL, 'h', NULL, OPTION_HIDDEN, NULL, -1},
     {"json", KEY_JSON, NULL, 0, "As JSON, with exact numbers", 0},
     {0},
 };
@@ -15,7 +16,9 @@ static const struct argp_option option_table[] = {
 static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
     bool *json = state->input;
-    if (key == KEY_JSON)
+    if (key == 'h')
+        argp_state_help(state, stdout, ARGP_HELP_STD_HELP); /* which exits */
+    else if (key == KEY_JSON)
         *json = true;
     else if (key == ARGP_KEY_ARG)
         argp_error(state, "'%s' is too much: no argument is taken", arg);

@@ -19,7 +19,7 @@ static bool parse_descriptor(const char *text, int standard, int32_t *fd, const 
     }
     if (!begins_with(text, "fd:"))
         return false;
-    if (!parse_size(text + 3, &number) || number > INT32_MAX) {
+    if (!parse_number(text + 3, &number) || number > INT32_MAX) {
         *why = "after fd: comes the number of an open descriptor, as in fd:3";
         return false;
     }
@@ -31,6 +31,55 @@ bool is_socket_word(const char *text)
 {
     return begins_with(text, "tcp://") || begins_with(text, "tcp-listen://") ||
            begins_with(text, "unix:") || begins_with(text, "unix-listen:");
+}
+
+bool is_listener_word(const char *text)
+{
+    return begins_with(text, "tcp-listen://") || begins_with(text, "unix-listen:");
+}
+
+bool is_standard_word(const char *text, int fd)
+{
+    return strcmp(text, "-") == 0 || strcmp(text, fd == 0 ? "fd:0" : "fd:1") == 0;
+}
+
+/* What a text that is no word of ours, but looks like one, must have meant; NULL: a file. */
+static const char *likely_meaning(const char *text)
+{
+    static const char *const meant[][2] = {
+        {"tcp", "tcp://HOST:PORT"},
+        {"udp", "tcp://HOST:PORT"},
+        {"tcp-listen", "tcp-listen://HOST:PORT"},
+        {"unix", "unix:PATH"},
+        {"unix-listen", "unix-listen:PATH"},
+        {"null", "null:"},
+        {"peer", "peer:"},
+        {"fd", "fd:N"},
+    };
+    const char *behind = text + strspn(text, "abcdefghijklmnopqrstuvwxyz-");
+    const bool whole = !*behind && strcmp(text, "null") == 0;
+    const bool scheme = *behind == ':' || begins_with(behind, "//");
+    for (size_t i = 0; i < sizeof meant / sizeof meant[0]; i++)
+        if ((whole || scheme) && strlen(meant[i][0]) == (size_t)(behind - text) &&
+            begins_with(text, meant[i][0]))
+            return meant[i][1];
+    return behind > text && begins_with(behind, "://") ? "tcp://HOST:PORT or unix:PATH" : NULL;
+}
+
+/* NULL: a file. */
+static const char *wrong_file(const char *text)
+{
+    static char said[4096];
+    if (!*text)
+        return "the name is empty";
+    if (strcmp(text, "device:") == 0)
+        return "gathering in device memory is not offered by the command of this version; a file "
+               "of that name is ./device:";
+    const char *meant = likely_meaning(text);
+    if (!meant)
+        return NULL;
+    snprintf(said, sizeof said, "%s is meant? A file of this name is ./%s", meant, text);
+    return said;
 }
 
 /* What can be told without resolving a name; NULL: nothing is wrong. */
@@ -62,11 +111,8 @@ static bool parse_common(const char *text, int standard, uint32_t *kind, int32_t
         return !*why;
     }
     *kind = HR_FILE;
-    if (!*text)
-        *why = "the name is empty";
-    else if (strcmp(text, "device:") == 0)
-        *why = "gathering in device memory is not offered by the command of this version; a file "
-               "of that name is ./device:";
+    if (strcmp(text, "null:") != 0 && strcmp(text, "peer:") != 0)
+        *why = wrong_file(text);
     return false;
 }
 

@@ -4,9 +4,10 @@
 _headrace_kernels='cast: scale: bswap:2 bswap:4 bswap:8 shuffle: unshuffle: filter: sum: mean: min:
     max: histogram count: crc32'
 _headrace_run='--offset --length --decode --dict --window-log --encode --frame --device --kernel
-    --kernel-source --kernel-image --entry --unit --out-unit --kernel-args --chunk --depth --streams
-    --threads --io --direct --unordered --fsync --strict --min-fill --max-wait --connect-timeout
-    --idle-timeout --progress --no-progress --stats --trace --result --help --usage --version'
+    --kernel-source --kernel-image --entry --unit --out-unit --kernel-args --chunk --depth --memory
+    --streams --threads --io --direct --unordered --fsync --strict --min-fill --max-wait --connect-timeout
+    --idle-timeout --progress --no-progress --stats --stats-file
+    --trace --result --help --usage --version'
 _headrace_bench='--list --json --size --help --usage --version'
 _headrace_devices='--json --help --usage --version'
 
@@ -22,10 +23,10 @@ _headrace_values() { # COMMAND OPTION
     run:--direct) words='auto on off' ;;
     run:--stats) words='text json none' ;;
     run:--dict | run:--kernel-source | run:--kernel-image | run:--kernel-args) files=1 ;;
-    run:--trace | run:--result | bench:--json) files=1 ;;
+    run:--trace | run:--result | run:--stats-file | bench:--json) files=1 ;;
     run:--offset | run:--length | run:--window-log | run:--frame | run:--entry | run:--unit) ;;
     run:--out-unit | run:--chunk | run:--depth | run:--streams | run:--threads | run:--min-fill) ;;
-    run:--max-wait | run:--connect-timeout | run:--idle-timeout | bench:--size) ;;
+    run:--max-wait | run:--memory | run:--connect-timeout | run:--idle-timeout | bench:--size) ;;
     *) return 1 ;;
     esac
 }

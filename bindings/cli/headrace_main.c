@@ -14,8 +14,8 @@ static const char usage[] =
     "       headrace --version\n"
     "       headrace --help\n"
     "\n"
-    "Streams files, pipes and sockets through a pipeline in which reading, unpacking,\n"
-    "kernels, packing and writing all work at once.\n"
+    "Streams files, pipes and sockets through a pipeline in which reading, decoding,\n"
+    "kernels, encoding and writing all work at once.\n"
     "\n"
     "  run      moves a stream from its sources to its sink\n"
     "  devices  lists what kernels can run on, and why something is absent\n"
@@ -75,13 +75,17 @@ int main(int argc, char **argv)
         print_version(stdout, NULL);
         return finish_stdout();
     }
-    if (strcmp(word, "--help") == 0 || strcmp(word, "-?") == 0 || strcmp(word, "-h") == 0) {
+    if (strcmp(word, "help") == 0 || strcmp(word, "--help") == 0 || strcmp(word, "-?") == 0 ||
+        strcmp(word, "-h") == 0) {
         fputs(usage, stdout);
         return finish_stdout();
     }
     if (*word)
-        fprintf(stderr, "headrace: there is no command '%s'; there are run, devices and bench\n\n",
+        fprintf(stderr,
+                "headrace: there is no command '%s'; there are run, devices and bench\n"
+                "Try 'headrace --help'\n",
                 word);
-    fputs(usage, stderr);
+    else
+        fputs(usage, stderr);
     return EXIT_USAGE;
 }

@@ -25,6 +25,7 @@ enum {
     KEY_LENGTH,
     KEY_CHUNK,
     KEY_DEPTH,
+    KEY_MEMORY,
     KEY_STREAMS,
     KEY_THREADS,
     KEY_IO,
@@ -38,22 +39,29 @@ enum {
     KEY_PROGRESS,
     KEY_NO_PROGRESS,
     KEY_STATS,
+    KEY_STATS_FILE,
     KEY_TRACE,
     KEY_RESULT,
     KEY_STRICT
 };
 
 static const struct argp_option option_table[] = {
+    {NULL, 'h', NULL, OPTION_HIDDEN, NULL, -1},
     {NULL, 0, NULL, 0, "What is moved:", 1},
-    {"offset", KEY_OFFSET, "N", 0, "First byte to take of the source, decoded", 1},
-    {"length", KEY_LENGTH, "N", 0, "How many bytes to take of the source, decoded", 1},
+    {"offset", KEY_OFFSET, "SIZE", 0, "First byte to take of the source, decoded", 1},
+    {"length", KEY_LENGTH, "SIZE", 0, "How many bytes to take of the source, decoded", 1},
     {"decode", KEY_DECODE, "auto|none|zstd", 0,
-     "Unpack the sources; auto looks at their first bytes (auto)", 1},
+     "Decode the sources; auto looks at their first bytes, so that a.zst is written decoded; "
+     "none copies (auto)",
+     1},
     {"dict", KEY_DICT, "FILE", 0, "zstd dictionary, to decode and to encode", 1},
     {"window-log", KEY_WINDOW_LOG, "N", 0, "Refuse zstd frames with a window over 2^N bytes (27)",
      1},
-    {"encode", KEY_ENCODE, "none|zstd[:LEVEL]", 0, "Pack the output (none; level 3)", 1},
-    {"frame", KEY_FRAME, "SIZE", 0, "Decoded bytes of each zstd frame written (1M)", 1},
+    {"encode", KEY_ENCODE, "none|zstd[:LEVEL]", 0, "Encode the output (none; level 3)", 1},
+    {"frame", KEY_FRAME, "SIZE", 0,
+     "Decoded bytes of each zstd frame written; each frame being encoded is held in memory whole, "
+     "with room for its encoded form (1M)",
+     1},
 
     {NULL, 0, NULL, 0, "What is done to it:", 2},
     {"device", KEY_DEVICE, "auto|host|cuda:N|hip:N", 0,
@@ -65,21 +73,25 @@ static const struct argp_option option_table[] = {
     {"kernel-image", KEY_KERNEL_IMAGE, "FILE", 0,
      "PTX, cubin or code object, at this place in the chain", 2},
     {"entry", KEY_ENTRY, "NAME", 0, "Function of the source or image", 2},
-    {"unit", KEY_UNIT, "N", 0, "Bytes of a unit that it reads (1)", 2},
-    {"out-unit", KEY_OUT_UNIT, "N", 0,
+    {"unit", KEY_UNIT, "SIZE", 0, "Bytes of a unit that it reads (1)", 2},
+    {"out-unit", KEY_OUT_UNIT, "SIZE", 0,
      "Bytes that it writes for each unit (0: passes its input on)", 2},
     {"kernel-args", KEY_KERNEL_ARGS, "HEX|FILE", 0,
      "Its arguments: an even number of hex digits, else a file", 2},
 
     {NULL, 0, NULL, 0, "How:", 3},
-    {"chunk", KEY_CHUNK, "SIZE", 0, "Bytes of a chunk (4M, less for short files)", 3},
-    {"depth", KEY_DEPTH, "N", 0, "Chunks on their way at once (8, or what the workers need)", 3},
+    {"chunk", KEY_CHUNK, "SIZE", 0,
+     "Bytes of a chunk (4M; 2M where bytes are only moved; less for short files)", 3},
+    {"depth", KEY_DEPTH, "N", 0, "Chunks on their way at once (by the number of workers, 4 to 32)",
+     3},
+    {"memory", KEY_MEMORY, "SIZE", 0, "Bytes that the transfer may lease (1G)", 3},
     {"streams", KEY_STREAMS, "N", 0, "Kernels that run at once (what suits the device)", 3},
     {"threads", KEY_THREADS, "N", 0, "CPU workers (one for each usable CPU)", 3},
     {"io", KEY_IO, "auto|uring|threads", 0, "What reads and writes (auto)", 3},
     {"direct", KEY_DIRECT, "auto|on|off", 0,
      "Files past the page cache; auto: what it does not hold (auto)", 3},
-    {"unordered", KEY_UNORDERED, NULL, 0, "With null: only: chunks are checked as they get done",
+    {"unordered", KEY_UNORDERED, NULL, 0,
+     "Chunks are delivered as they get done, to a file or null:, where each still has its place",
      3},
     {"fsync", KEY_FSYNC, NULL, 0, "The output is on stable storage before success is told", 3},
     {"strict", KEY_STRICT, NULL, 0, "Every silent fall-back is an error", 3},
@@ -95,14 +107,23 @@ static const struct argp_option option_table[] = {
     {"progress", KEY_PROGRESS, NULL, 0, "Progress on stderr, terminal or not", 5},
     {"no-progress", KEY_NO_PROGRESS, NULL, 0, "None (the default shows it on a terminal only)", 5},
     {"stats", KEY_STATS, "text|json|none", 0, "Table of stages and notes, on stderr (none)", 5},
+    {"stats-file", KEY_STATS_FILE, "FILE", 0, "With --stats: write it there instead", 5},
     {"trace", KEY_TRACE, "FILE", 0, "Timeline in Trace Event JSON", 5},
-    {"result", KEY_RESULT, "FILE|-", 0, "What reductions found, as JSON", 5},
+    {"result", KEY_RESULT, "FILE|-", 0, "What reductions found, as JSON (on stderr, in words)", 5},
     {0},
 };
 
 /* ---- fields ---- */
 
-enum field_kind { FIELD_SIZE, FIELD_NUMBER, FIELD_WORD, FIELD_TEXT, FIELD_MS, FIELD_FLAG };
+enum field_kind {
+    FIELD_SIZE,
+    FIELD_SIZE32,
+    FIELD_NUMBER,
+    FIELD_WORD,
+    FIELD_TEXT,
+    FIELD_MS,
+    FIELD_FLAG
+};
 
 struct field {
     int key;
@@ -128,11 +149,12 @@ static const struct field fields[] = {
     {KEY_WINDOW_LOG, FIELD_NUMBER, AT(config.window_log), 10, 31, NULL}, /* RFC 8878, 3.1.1.1.2 */
     {KEY_FRAME, FIELD_SIZE, AT(config.frame_size), 1, 1u << 30, NULL},
     {KEY_ENTRY, FIELD_TEXT, AT(compiled.entry), 0, 0, NULL},
-    {KEY_UNIT, FIELD_NUMBER, AT(compiled.unit_in), 1, 1u << 30, NULL},
-    {KEY_OUT_UNIT, FIELD_NUMBER, AT(compiled.unit_out), 0, 1u << 30, NULL},
+    {KEY_UNIT, FIELD_SIZE32, AT(compiled.unit_in), 1, 1u << 30, NULL},
+    {KEY_OUT_UNIT, FIELD_SIZE32, AT(compiled.unit_out), 0, 1u << 30, NULL},
     {KEY_KERNEL_ARGS, FIELD_TEXT, AT(kernel_args), 0, 0, NULL},
     {KEY_CHUNK, FIELD_SIZE, AT(config.chunk_size), 0, 1u << 30, NULL},
     {KEY_DEPTH, FIELD_NUMBER, AT(config.depth), 0, 65536, NULL},
+    {KEY_MEMORY, FIELD_SIZE, AT(context.max_memory), 0, INT64_MAX, NULL},
     {KEY_STREAMS, FIELD_NUMBER, AT(config.n_streams), 0, 1024, NULL},
     {KEY_THREADS, FIELD_NUMBER, AT(context.n_threads), 0, 4096, NULL},
     {KEY_IO, FIELD_WORD, AT(loop.io), 0, 0, io_words},
@@ -145,6 +167,7 @@ static const struct field fields[] = {
     {KEY_CONNECT, FIELD_MS, AT(config.connect_ms), 0, 0, NULL},
     {KEY_IDLE, FIELD_MS, AT(config.idle_ms), 0, 0, NULL},
     {KEY_STATS, FIELD_WORD, AT(stats), 0, 0, stats_words},
+    {KEY_STATS_FILE, FIELD_TEXT, AT(stats_file), 0, 0, NULL},
     {KEY_TRACE, FIELD_TEXT, AT(config.trace_path), 0, 0, NULL},
     {KEY_RESULT, FIELD_TEXT, AT(result), 0, 0, NULL},
 };
@@ -159,13 +182,14 @@ static const char *option_name(int key)
 
 static uint64_t number_of(const struct field *field, const char *arg, struct argp_state *state)
 {
+    const bool size = field->kind != FIELD_NUMBER;
     uint64_t number = 0;
-    if (!parse_size(arg, &number) || number < field->least || number > field->most)
-        argp_error(state,
-                   "--%s %s: a number from %llu to %llu is wanted (K, M, G and T behind it "
-                   "are powers of 1024)",
-                   option_name(field->key), arg, (unsigned long long)field->least,
-                   (unsigned long long)field->most);
+    if (!(size ? parse_size(arg, &number) : parse_number(arg, &number)) || number < field->least ||
+        number > field->most)
+        argp_error(state, "--%s %s: a whole number%s from %llu to %llu is wanted",
+                   option_name(field->key), arg,
+                   size ? ", with K, M, G or T (powers of 1024)," : "",
+                   (unsigned long long)field->least, (unsigned long long)field->most);
     return number;
 }
 
@@ -187,6 +211,7 @@ static void set_field(struct options *o, const struct field *field, char *arg,
     case FIELD_SIZE:
         *(uint64_t *)at = number_of(field, arg, state);
         break;
+    case FIELD_SIZE32:
     case FIELD_NUMBER:
         *(uint32_t *)at = (uint32_t)number_of(field, arg, state);
         break;
@@ -233,66 +258,13 @@ static void add_compiled(struct options *o, uint32_t kind, char *arg, struct arg
     o->kernel_file = arg;
 }
 
-static void check_kernels(struct options *o, struct argp_state *state)
-{
-    const struct hr_kernel *said = &o->compiled;
-    if (!o->compiles) {
-        if (said->entry || said->unit_in || said->unit_out || o->kernel_args)
-            argp_error(state, "--entry, --unit, --out-unit and --kernel-args go with "
-                              "--kernel-source or --kernel-image");
-    } else {
-        if (!said->entry)
-            argp_error(state, "--entry is wanted: which function of %s is the kernel?",
-                       o->kernel_file);
-        o->compiles->entry = said->entry;
-        o->compiles->unit_in = said->unit_in;
-        o->compiles->unit_out = said->unit_out;
-    }
-    if (o->result && !o->config.n_kernels)
-        argp_error(state, "--result goes with a --kernel that finds something, as in "
-                          "--kernel sum:f32");
-}
-
-static void check_result(const struct options *o, struct argp_state *state)
-{
-    const char *sink = o->ends[o->n_ends - 1];
-    const bool data_on_stdout = strcmp(sink, "-") == 0 || strcmp(sink, "fd:1") == 0;
-    if (o->result && strcmp(o->result, "-") == 0 && data_on_stdout)
-        argp_error(state, "--result - : standard output has the data; name a file");
-    for (unsigned i = 0; i < o->n_ends; i++) {
-        const char *end = strcmp(o->ends[i], "-") == 0 ? "" : o->ends[i];
-        if ((o->result && strcmp(o->result, end) == 0) ||
-            (o->config.trace_path && strcmp(o->config.trace_path, end) == 0))
-            argp_error(state, "%s is a source or the sink: --result and --trace want another name",
-                       end);
-    }
-}
-
-static void check_all(struct options *o, struct argp_state *state)
-{
-    if (o->n_ends < 2)
-        argp_error(state, "a SOURCE and a SINK are wanted");
-    const char *sink = o->ends[o->n_ends - 1];
-    if ((o->offset || o->length != UINT64_MAX) && o->n_ends > 2)
-        argp_error(state, "--offset and --length go with one source");
-    if (o->config.flags & HR_UNORDERED && strcmp(sink, "null:") != 0)
-        argp_error(state, "--unordered goes with the sink null: only: any other takes its bytes in "
-                          "order");
-    if (o->config.max_wait_ms && !o->config.min_fill)
-        argp_error(state, "--max-wait goes with --min-fill");
-    if (strcmp(sink, "peer:") == 0 && !is_socket_word(o->ends[0]))
-        argp_error(state,
-                   "peer: answers on the connection of the first source, but %s is no "
-                   "tcp://, tcp-listen://, unix: or unix-listen:",
-                   o->ends[0]);
-    check_kernels(o, state);
-    check_result(o, state);
-}
-
 static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
     struct options *o = state->input;
     switch (key) {
+    case 'h':
+        argp_state_help(state, stdout, ARGP_HELP_STD_HELP); /* which exits */
+        return 0;
     case KEY_KERNEL:
         add_kernel(o, HR_KERNEL_BUILTIN, arg, state);
         return 0;
@@ -325,7 +297,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
         o->ends[o->n_ends++] = arg;
         return 0;
     case ARGP_KEY_END:
-        check_all(o, state);
+        check_options(o, state);
         return 0;
     default:
         break;
@@ -350,12 +322,15 @@ static const struct argp parser = {
         "these is ./NAME. SINK may also be null:, which reads every byte for its CRC-32 and drops "
         "it, or peer:, which answers on the connection of the first source. An output file appears "
         "under its name only when it is whole.\n\n"
-        "SIZE and N take K, M, G and T, powers of 1024; in parentheses is the default.\n\n"
+        "SIZE takes K, M, G and T (or KiB, MiB, ...), powers of 1024; in parentheses is the "
+        "default. "
+        "The last word is always the sink, and is replaced.\n\n"
         "Kernels, with TYPE one of u8 i8 u16 i16 i32 i64 f16 bf16 f32 f64 and OP one of lt le gt "
         "ge "
         "eq ne: cast:FROM,TO scale:TYPE,MUL,ADD bswap:2|4|8 shuffle:WIDTH,BLOCK "
         "unshuffle:WIDTH,BLOCK filter:TYPE,OP,VALUE. Reductions, which pass their input on and "
-        "whose finding goes to --result: sum:TYPE mean:TYPE min:TYPE max:TYPE "
+        "whose finding goes to --result, else in words to stderr: sum:TYPE mean:TYPE min:TYPE "
+        "max:TYPE "
         "histogram[:TYPE,LO,HI,BINS] count:TYPE,OP,VALUE crc32.\n\n"
         "On a terminal, progress is shown and ends in one line that names the bottleneck; the "
         "table "
@@ -367,10 +342,10 @@ static const struct argp parser = {
 void parse_run_options(int argc, char **argv, struct options *options)
 {
     options->length = UINT64_MAX;
+    options->stats = STATS_UNSET;
     options->config.struct_size = sizeof options->config;
     options->config.decode = HR_CODEC_AUTO;
     options->context.struct_size = sizeof options->context;
-    options->context.max_memory = UINT64_MAX; /* depth and chunk are the limit */
     options->loop.struct_size = sizeof options->loop;
     argp_parse(&parser, argc, argv, 0, NULL, options);
 }

@@ -27,10 +27,11 @@ static int terminal_width(void)
 void progress_begin(struct progress *p, const struct options *options)
 {
     const char *sink = options->ends[options->n_ends - 1];
-    const bool data_on_terminal =
-        (strcmp(sink, "-") == 0 || strcmp(sink, "fd:1") == 0) && isatty(STDOUT_FILENO);
+    const bool data_on_terminal = is_standard_word(sink, 1) && isatty(STDOUT_FILENO);
     const uint64_t now = now_ns();
     *p = (struct progress){.last_ns = now, .next_ns = now + between_ns};
+    for (unsigned i = 0; i + 1 < options->n_ends; i++)
+        p->listens = p->listens || is_listener_word(options->ends[i]);
     p->on = options->progress == PROGRESS_ON ||
             (options->progress == PROGRESS_AUTO && isatty(STDERR_FILENO) && !data_on_terminal);
 }
@@ -95,16 +96,27 @@ static void draw(struct progress *p, const char *line)
     p->drawn = columns;
 }
 
+/* What was delivered, unless it is made of other bytes than what is read. */
+static uint64_t bytes_done(const struct hr_stats *s)
+{
+    const bool same = !s->stages[HR_STAGE_DECODE].bytes_in &&
+                      !s->stages[HR_STAGE_KERNEL].bytes_in &&
+                      !s->stages[HR_STAGE_ENCODE].bytes_in && !s->dropped_bytes;
+    return s->stages[same ? HR_STAGE_WRITE : HR_STAGE_READ].bytes_in;
+}
+
 void progress_show(struct progress *p, const hr_pipeline *pipeline)
 {
     struct hr_stats stats = {.struct_size = sizeof stats};
     const uint64_t now = now_ns();
     if (!p->on || now < p->next_ns || hr_pipeline_stats(pipeline, &stats) != HR_OK)
         return;
-    const uint64_t done = stats.stages[HR_STAGE_READ].bytes_in;
-    char line[128];
-    update_rate(p, now, done);
-    format_line(p, done, stats.total_bytes_in, line, sizeof line);
+    const uint64_t done = bytes_done(&stats);
+    char line[128] = "waiting for a connection";
+    if (done || !p->listens || stats.stages[HR_STAGE_READ].bytes_in) {
+        update_rate(p, now, done);
+        format_line(p, done, stats.total_bytes_in, line, sizeof line);
+    }
     draw(p, line);
     p->next_ns = now + between_ns;
 }

@@ -10,6 +10,7 @@ bool make_report(const hr_pipeline *pipeline, const hr_loop *loop, const struct 
     *report = (struct report){.stats.struct_size = sizeof report->stats};
     report->io = hr_loop_io(loop, &report->why);
     report->null_sink = options->config.sink.kind == HR_NULL;
+    report->max_memory = options->context.max_memory ? options->context.max_memory : 1u << 30;
     return hr_pipeline_stats(pipeline, &report->stats) == HR_OK;
 }
 
@@ -48,16 +49,30 @@ const char *resource_word(const struct report *r, enum hr_stage stage)
     return many ? "CPU workers" : "CPU worker";
 }
 
-/* "decode (4 CPU workers, 97 % busy)" */
+/* How many stages that did something share the stage's resource. */
+static unsigned n_sharing(const struct hr_stats *s, enum hr_stage stage)
+{
+    unsigned n = 0;
+    for (unsigned i = HR_STAGE_READ; i < HR_STAGE_COUNT; i++)
+        n += s->stages[i].service_ns && s->stages[i].resource == s->stages[stage].resource;
+    return n;
+}
+
+/* "decode (4 CPU workers together 97 % busy, of it decode 80 %)" */
 static void print_bottleneck(const struct report *r, FILE *out)
 {
     const enum hr_stage stage = (enum hr_stage)r->stats.bottleneck;
-    const uint32_t capacity = r->stats.stages[stage].capacity;
+    const struct hr_stage_stats *one = &r->stats.stages[stage];
+    const uint32_t capacity = one->capacity;
     fprintf(out, "%s (", hr_stage_name(stage));
     if (capacity > 1)
         fprintf(out, "%u ", capacity);
-    fprintf(out, "%s, %.0f %% busy)", resource_word(r, stage),
+    fprintf(out, "%s%s %.0f %% busy", resource_word(r, stage), capacity > 1 ? " together" : ",",
             100 * stage_utilisation(&r->stats, stage));
+    if (n_sharing(&r->stats, stage) > 1)
+        fprintf(out, ", of it %s %.0f %%", hr_stage_name(stage),
+                100 * part_of_wall(&r->stats, one->service_ns, capacity));
+    fputc(')', out);
 }
 
 static bool has_bottleneck(const struct hr_stats *s)
@@ -99,6 +114,22 @@ static void print_wall(const struct hr_stats *s, FILE *out)
     fputc('\n', out);
 }
 
+static void print_overlap(const struct report *r, FILE *out)
+{
+    const struct hr_stats *s = &r->stats;
+    fputs("bottleneck: ", out);
+    print_bottleneck(r, out);
+    if (stage_utilisation(s, (enum hr_stage)s->bottleneck) < 0.5)
+        fputs("\nno stage was busy half of the time: waiting for CPUs that others use, or for each "
+              "other",
+              out);
+    fprintf(out, "\noverlap efficiency %.2f, where at 1.00 the slowest never waited; ", s->overlap);
+    if (s->gain >= 1)
+        fprintf(out, "gain %.2f over one after the other\n", s->gain);
+    else
+        fputs("gain below 1: the machine was busy with other work\n", out);
+}
+
 void print_report_text(const struct report *r, FILE *out)
 {
     const struct hr_stats *s = &r->stats;
@@ -109,16 +140,11 @@ void print_report_text(const struct report *r, FILE *out)
         if (did_something(&s->stages[i]))
             print_stage(s, (enum hr_stage)i, out);
     print_wall(s, out);
-    if (has_bottleneck(s)) {
-        fputs("bottleneck: ", out);
-        print_bottleneck(r, out);
-        fprintf(out,
-                "\noverlap efficiency %.2f, where at 1.00 the slowest never waited; gain %.2f "
-                "over one after the other\n",
-                s->overlap, s->gain);
-    }
+    if (has_bottleneck(s))
+        print_overlap(r, out);
     fprintf(out, "%u slots of %s", s->depth, human_bytes((double)s->chunk_size, text));
-    fprintf(out, ", %s leased\n", human_bytes((double)s->leased_bytes, text));
+    fprintf(out, ", %s leased", human_bytes((double)s->leased_bytes, text));
+    fprintf(out, " of at most %s\n", human_bytes((double)r->max_memory, text));
     if (s->device[0])
         fprintf(out, "device: %s, %u stream%s\n", s->device, s->n_streams,
                 s->n_streams == 1 ? "" : "s");

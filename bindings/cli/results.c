@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the reductions of a chain found, as JSON: an array with an object for each of them. Integers
- * are exact; JSON has no infinities and no NaN, so these are strings. */
+/* What the reductions of a chain found, in words and as JSON: an array with an object for each of
+ * them. Integers are exact; JSON has no infinities and no NaN, so these are strings. */
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
@@ -49,13 +49,13 @@ static double from_bf16(uint16_t bits)
 }
 
 /* The shortest text that reads as the same number, of what is converted to a double exactly. */
-static void print_float(FILE *out, double value)
+static void print_float(FILE *out, double value, const char *quote)
 {
     char text[32];
     if (isnan(value)) {
-        fputs("\"nan\"", out);
+        fprintf(out, "%snan%s", quote, quote);
     } else if (isinf(value)) {
-        fputs(value < 0 ? "\"-inf\"" : "\"inf\"", out);
+        fprintf(out, "%s%sinf%s", quote, value < 0 ? "-" : "", quote);
     } else if (value == 0) { /* "-0" would be read as an integer, without its sign */
         fputs(signbit(value) ? "-0.0" : "0.0", out);
     } else {
@@ -97,12 +97,13 @@ static void print_integer(FILE *out, const void *at, unsigned size, bool is_sign
     fprintf(out, "%" PRIu64, bits);
 }
 
-static void print_value(FILE *out, uint32_t type, const void *at)
+/* quote: what stands around a number that JSON lacks. */
+static void print_value(FILE *out, uint32_t type, const void *at, const char *quote)
 {
     const struct type *known = type_of(type);
     const char first = known->name[0];
     if (first == 'f' || first == 'b')
-        print_float(out, load_float(type, at));
+        print_float(out, load_float(type, at), quote);
     else
         print_integer(out, at, known->size, first == 'i');
 }
@@ -116,13 +117,14 @@ static void print_result(FILE *out, const char *kernel, const struct hr_result *
             result->n_units);
     for (uint64_t i = 0; i < result->n_values; i++) {
         fputs(i ? ", " : "", out);
-        print_value(out, result->type, (const char *)result->data + i * type->size);
+        print_value(out, result->type, (const char *)result->data + i * type->size, "\"");
     }
     fputs("]}", out);
 }
 
 /* Kernels that find nothing are passed over. False: told why. */
-static bool print_results(FILE *out, hr_pipeline *pipeline, const struct options *options)
+bool print_results(FILE *out, const char *apart, hr_pipeline *pipeline,
+                   const struct options *options)
 {
     hr_error error = {0};
     const char *between = "[";
@@ -138,10 +140,51 @@ static bool print_results(FILE *out, hr_pipeline *pipeline, const struct options
         }
         fputs(between, out);
         print_result(out, options->kernel_words[i], &result);
-        between = ",\n ";
+        between = apart;
     }
-    fputs(*between == '[' ? "[]\n" : "]\n", out);
+    fputs(*between == '[' ? "[]" : "]", out);
     return true;
+}
+
+static bool print_array(FILE *out, hr_pipeline *pipeline, const struct options *options)
+{
+    if (!print_results(out, ",\n ", pipeline, options))
+        return false;
+    fputc('\n', out);
+    return true;
+}
+
+static void print_counts(FILE *out, const struct hr_result *result)
+{
+    const uint64_t *counts = result->data;
+    uint64_t most = 0;
+    for (uint64_t i = 1; i < result->n_values; i++)
+        if (counts[i] > counts[most])
+            most = i;
+    fprintf(out, ": %" PRIu64 " bins, %" PRIu64 " units", result->n_values, result->n_units);
+    if (counts[most])
+        fprintf(out, ", most in bin %" PRIu64, most);
+}
+
+void print_results_text(FILE *out, hr_pipeline *pipeline, const struct options *options)
+{
+    for (uint32_t i = 0; i < options->config.n_kernels; i++) {
+        struct hr_result result = {.struct_size = sizeof result};
+        if (hr_pipeline_result(pipeline, i, &result, NULL) != HR_OK || !type_of(result.type))
+            continue;
+        fprintf(out, "headrace: %s", options->kernel_words[i]);
+        if (result.n_values > 1) {
+            print_counts(out, &result);
+        } else {
+            fputs(" = ", out);
+            if (result.n_values)
+                print_value(out, result.type, result.data, "");
+            else
+                fputs("nothing", out);
+            fprintf(out, " of %" PRIu64 " units", result.n_units);
+        }
+        fputc('\n', out);
+    }
 }
 
 static bool failed(const char *path)
@@ -156,11 +199,11 @@ bool write_results(hr_pipeline *pipeline, const struct options *options)
     if (!options->result)
         return true;
     if (strcmp(options->result, "-") == 0)
-        return print_results(stdout, pipeline, options) &&
+        return print_array(stdout, pipeline, options) &&
                ((fflush(stdout) == 0 && !ferror(stdout)) || failed("-"));
     if (!whole_file_open(&file, options->result))
         return failed(options->result);
-    if (!print_results(file.stream, pipeline, options)) {
+    if (!print_array(file.stream, pipeline, options)) {
         whole_file_drop(&file);
         return false;
     }

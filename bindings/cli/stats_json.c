@@ -41,14 +41,31 @@ static void print_notes(FILE *out)
     fputs("]", out);
 }
 
-void print_report_json(const struct report *r, FILE *out)
+static void print_error(const hr_error *error, FILE *out)
+{
+    fputs("\"error\": ", out);
+    if (!error) {
+        fputs("null, ", out);
+        return;
+    }
+    fputc('{', out);
+    text(out, "code", hr_status_name((hr_status)error->code));
+    text(out, "stage", hr_stage_name((enum hr_stage)error->stage));
+    number(out, "chunk", error->chunk);
+    number(out, "offset", error->offset);
+    fprintf(out, "\"native\": %d, \"text\": ", error->native);
+    json_text(out, error->text);
+    fputs("}, ", out);
+}
+
+static void print_report(const struct report *r, FILE *out)
 {
     const struct hr_stats *s = &r->stats;
-    fputc('{', out);
     number(out, "wall_ns", s->wall_ns);
     number(out, "chunk_bytes", s->chunk_size);
     number(out, "slots", s->depth);
     number(out, "leased_bytes", s->leased_bytes);
+    number(out, "max_memory_bytes", r->max_memory);
     number(out, "total_bytes_in", s->total_bytes_in);
     number(out, "dropped_bytes", s->dropped_bytes);
     number(out, "direct_bytes", s->direct_bytes);
@@ -63,11 +80,27 @@ void print_report_json(const struct report *r, FILE *out)
         text(out, "bottleneck_resource", resource_word(r, stage));
     }
     fprintf(out, "\"overlap\": %.6g, \"gain\": %.6g, ", s->overlap, s->gain);
-    if (r->null_sink)
+    if (r->null_sink) {
         number(out, "crc32", s->crc32);
+        fprintf(out, "\"crc32_hex\": \"%08x\", ", s->crc32);
+    }
     fputs("\"stages\": {", out);
     for (unsigned i = HR_STAGE_READ; i < HR_STAGE_COUNT; i++)
         print_stage(r, (enum hr_stage)i, out);
+}
+
+void print_report_json(const struct report *r, const hr_error *error, hr_pipeline *pipeline,
+                       const struct options *options, FILE *out)
+{
+    fputc('{', out);
+    if (r)
+        print_report(r, out);
+    print_error(error, out);
+    if (!error) {
+        fputs("\"results\": ", out);
+        print_results(out, ", ", pipeline, options);
+        fputs(", ", out);
+    }
     print_notes(out);
     fputs("}\n", out);
 }

@@ -7,24 +7,39 @@
 
 #include "cli.h"
 
-bool parse_size(const char *text, uint64_t *out)
+/* strtoull alone would take "-1" and a leading space. */
+static bool read_digits(const char *text, char **end, uint64_t *out)
 {
     if (*text < '0' || *text > '9')
         return false;
-    char *end;
     errno = 0;
-    const unsigned long long number = strtoull(text, &end, 10);
+    *out = strtoull(text, end, 10);
+    return !errno;
+}
+
+bool parse_number(const char *text, uint64_t *out)
+{
+    char *end;
+    return read_digits(text, &end, out) && !*end;
+}
+
+bool parse_size(const char *text, uint64_t *out)
+{
+    static const char units[] = "KMGT";
+    uint64_t number;
     unsigned shift = 0;
+    char *end;
+    if (!read_digits(text, &end, &number))
+        return false;
     if (*end) {
-        static const char units[] = "KMGT";
-        const char *unit = strchr(units, *end);
-        if (!unit || end[1])
+        const char *unit = strchr(units, *end == 'k' ? 'K' : *end);
+        if (!unit || (end[1] && (*end == 'k' || strcmp(end + 1, "iB") != 0)))
             return false;
         shift = 10u * (unsigned)(unit - units + 1);
     }
-    if (errno || number > UINT64_MAX >> shift)
+    if (number > UINT64_MAX >> shift)
         return false;
-    *out = (uint64_t)number << shift;
+    *out = number << shift;
     return true;
 }
 

@@ -44,8 +44,10 @@ refuses() { # TEXT WORD...: as a wrong command line, and leaves nothing
 
 wrong_words() {
     refuses "SOURCE and a SINK are wanted" &&
-        refuses "--depth x: a number from 0 to 65536" out --depth x &&
-        refuses "--chunk 2G: a number from 0 to 1073741824" out --chunk 2G &&
+        refuses "--depth x: a whole number from 0 to 65536" out --depth x &&
+        refuses "--depth 1K: a whole number from" out --depth 1K &&
+        refuses "with K, M, G or T (powers of 1024), from 0 to 1073741824" out --chunk 2G &&
+        refuses "--chunk 1kiB" out --chunk 1kiB && refuses "--chunk 1Ki" out --chunk 1Ki &&
         refuses "--chunk -1" out --chunk -1 && refuses "--chunk 1KK" out --chunk 1KK &&
         refuses "--offset 99999999999999999999" out --offset 99999999999999999999 &&
         refuses "--io fast: one of auto, uring and threads" out --io fast &&
@@ -62,12 +64,15 @@ wrong_words() {
         refuses "seconds are wanted" out --connect-timeout inf &&
         refuses "unrecognized option '--wrong'" out --wrong &&
         says 2 "there is no command 'copy'; there are run, devices and bench" hr copy a b &&
+        [ "$(wc -l <../said)" = 2 ] && grep "^Try 'headrace --help'" ../said &&
         says 2 "Usage:" hr && says 2 "too much" hr devices all &&
         says 2 "'headrace bench --list'" hr bench nothing && says 2 "from 4K" hr bench --size 1
 }
 wrong_together() {
-    refuses "one source" ../in out --offset 1 && refuses "null: only" out --unordered &&
-        refuses "--max-wait goes with --min-fill" out --max-wait 5 &&
+    refuses "one source" ../in out --offset 1 &&
+        refuses "--unordered goes with a file or null:" - --unordered &&
+        refuses "--stats-file goes with --stats" out --stats-file s &&
+        refuses "another name" out --stats json --stats-file out &&
         refuses "--kernel-source or --kernel-image" out --entry f &&
         refuses "--entry is wanted" out --kernel-source ../in &&
         refuses "not two" out --entry f --kernel-source a --kernel-image b &&
@@ -85,7 +90,40 @@ wrong_ends() {
         refuses "open descriptor" fd:x && refuses "open descriptor" fd: &&
         refuses "./device:" device: && refuses "no tcp://" peer: &&
         says 2 "sink only" hr run null: out && says 2 "sink only" hr run peer: out &&
-        refuses "name is empty" ""
+        refuses "name is empty" "" || return
+    for pair in tcp:127.0.0.1:9\ tcp://HOST:PORT udp://h:1\ tcp://HOST:PORT unix//x\ unix:PATH \
+        null\ null: http://x\ "unix:PATH"; do
+        set -- $pair
+        refuses "$2 is meant? A file of this name is ./$1" "$1" &&
+            says 2 "is meant? A file of this name is ./$1" hr run "$1" out || return
+    done
+    refuses "ports go from 0" tcp://localhost:99999 &&
+        says 2 "ports go from 0" hr run tcp://localhost:99999 out
+}
+no_effect() { # noted, and refused where nothing may be silent
+    for words in "--frame 1M" "--max-wait 5" "--min-fill 5" "--idle-timeout 5" "--streams 2" \
+        "--connect-timeout 5" "--window-log 20 --decode none" "--dict ../in --decode none"; do
+        says 0 "${words%% *} has no effect" run out --stats text $words && rm out &&
+            refuses "${words%% *} has no effect" out --strict $words || return
+    done
+    hr run - null: --strict --io threads --idle-timeout 5 < <(cat ../in)
+}
+sizes() {
+    for size in 64K 64k 64KiB 65536; do
+        run null: --chunk $size --stats json 2>../said && grep '"chunk_bytes": 65536,' ../said ||
+            return
+    done
+}
+memory() {
+    says 1 "(max_memory, --memory)" run out --memory 64K --chunk 256K &&
+        says 0 " leased of at most 1.05 MB" run out --memory 1M --stats text && cmp ../in out
+}
+plain_words() {
+    says 1 "create no/out: the folder no is not there" run no/out || return
+    hr run ../in - 2>../said >/dev/full && return 1
+    grep "standard output" ../said && ! grep "descriptor" ../said || return
+    timeout 20 "$headrace" run /dev/zero - 2>../said | head -c 1 >one
+    [ "${PIPESTATUS[0]}" = 1 ] && grep "standard output was closed by its reader" ../said
 }
 like_words() { # files whose names look like other ends
     for name in null: peer: device: fd:3 tcp: -; do
@@ -108,9 +146,10 @@ not_there() { says 1 "no-such" hr run no-such out && says 1 "no/folder" run no/f
 
 helps() {
     hr --help >help && grep -q "headrace run SOURCE" help && hr --version >version &&
-        grep -qx 'headrace [0-9.]*' version || return
+        grep -qx 'headrace [0-9.]*' version && hr help | cmp - help && hr -h | cmp - help || return
     for command in run devices bench; do
-        hr $command --help >help && grep -q "Exit status" help && hr $command --version >again &&
+        hr $command --help >help && hr $command -h | cmp - help &&
+            grep -q "Exit status" help && hr $command --version >again &&
             cmp version again && hr $command --usage >/dev/null || return
     done
     says 1 "standard output: No space" full_stdout
@@ -190,9 +229,38 @@ assert r['crc32'] == zlib.crc32(open('../in', 'rb').read())
 assert list(r['stages']) == 'read decode H2D kernel D2H encode write'.split()
 for stage in 'read', 'write':
     assert r['stages'][stage]['chunks'] == 5 and r['stages'][stage]['bytes_in'] == 300007
+assert r['crc32_hex'] == '%08x' % r['crc32'] and r['error'] is None and r['results'] == []
 assert r['wall_ns'] > 0 and r['chunk_bytes'] == 65536 and r['io'] in ('uring', 'threads')
 assert all(type(note) is str for note in r['notes'])
 " <../said
+}
+stats_of_failure() {
+    says 1 "No space" run /dev/full --stats json --stats-file s && json "
+assert r['error']['code'] == 'HR_EIO' and r['error']['stage'] == 'write'
+assert r['error']['native'] == 28 and 'No space' in r['error']['text']" <s || return
+    says 1 "no-such" hr run no-such out --stats json --stats-file s &&
+        json "assert r['error']['stage'] == 'read' and 'stages' not in r" <s
+}
+stats_file() {
+    run null: --stats text --stats-file s 2>../said && [ ! -s ../said ] && grep '^read ' s &&
+        says 1 "--stats-file no/s: No such file" run null: --stats text --stats-file no/s
+}
+found_in_words() {
+    says 0 "sum:u8 = 6 of 3 units" hr run <(printf '\1\2\3') null: --kernel sum:u8 \
+        --kernel histogram && grep "histogram: 256 bins, 3 units, most in bin 1" ../said || return
+    run null: --kernel crc32 --stats none 2>../said && [ ! -s ../said ] &&
+        run null: --kernel crc32 --result found 2>../said && [ ! -s ../said ] &&
+        run null: --kernel crc32 --stats json 2>../said &&
+        json "assert r['results'][0]['values'] == [r['crc32']]" <../said
+}
+decoded_under_its_name() {
+    run a.zst --encode zstd && says 0 "name ends in .zst" hr run a.zst b.zst --stats text &&
+        cmp ../in b.zst && hr run a.zst c.zst --stats text --decode none 2>../said &&
+        ! grep "name ends" ../said && cmp a.zst c.zst
+}
+waits_for_connection() {
+    says 1 "--connect-timeout)" hr run unix-listen:s null: --progress --connect-timeout 0.6 &&
+        grep "waiting for a connection" ../said
 }
 # terminal WIDTH WORD...: runs the command on a pseudo terminal, fed with four pieces of input a
 # quarter of a second apart; prints what it drew.
@@ -341,6 +409,10 @@ for _ in range(2):
 sys.exit(child.wait(5) not in (-signal.SIGINT, 130, 1))
 PY
 }
+interrupt_is_told() { # where someone watches
+    mkfifo silent && exec 5<>silent && says 130 "interrupt again to end at once" timeout \
+        --foreground --preserve-status -k 5 -s INT 0.5 "$headrace" run fd:5 out --progress
+}
 signalled_as_by_timeout() { # twice at the same time is one request, which leaves nothing
     mkfifo silent && exec 5<>silent && head -c 50000 ../in >&5 || return
     timeout -k 1 20 python3 - "$headrace" <<'PY' && [ "$(ls -A)" = silent ]
@@ -358,12 +430,14 @@ stderr_vanishes() { # the transfer is done all the same
     run out --stats text 2> >(exec true) && cmp ../in out
 }
 
-for name in wrong_words wrong_together wrong_ends like_words wrong_files not_there helps \
+for name in wrong_words wrong_together wrong_ends no_effect sizes memory plain_words \
+    stats_of_failure stats_file found_in_words decoded_under_its_name waits_for_connection \
+    like_words wrong_files not_there helps \
     manual_is_complete manual_is_true completion_is_complete completes enum_words_agree quiet \
     table table_of_failure stats_json progress_draws progress_is_narrow progress_beside_data \
     progress_before_error progress_before_table progress_not_wanted progress_forced \
     progress_knows_the_total results results_not_of_failures devices bench bench_interrupted \
-    interrupted_twice signalled_as_by_timeout stderr_vanishes; do
+    interrupted_twice interrupt_is_told signalled_as_by_timeout stderr_vanishes; do
     check $name $name
 done
 exit $bad

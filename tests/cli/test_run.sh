@@ -141,7 +141,7 @@ same_file() {
 }
 first_read_fails() { fails_with 1 "Input/output error" small /proc/self/mem out; }
 standard_streams_closed() {
-    fails_with 1 "descriptor 0" small - out <&- && fails_with 1 "descriptor 1" small $big - >&- &&
+    fails_with 1 "standard input" small - out <&- && fails_with 1 "standard output" small $big - >&- &&
         small $big out <&- >&- 2>&- && cmp $big out
 }
 missing() { fails_with 1 no-such-input small no-such-input out && [ -z "$(ls -A)" ]; }

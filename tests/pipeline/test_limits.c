@@ -171,7 +171,8 @@ Test(limits, nobody_connects)
         config.sources = &memory;
         config.sink =
             (struct hr_sink){.struct_size = sizeof config.sink, .kind = HR_SOCKET, .path = address};
-        assert_times_out(loops[l], &config, HR_STAGE_WRITE, "connect_ms (60)");
+        assert_times_out(loops[l], &config, HR_STAGE_WRITE,
+                         "60 ms (connect_ms, --connect-timeout)");
     }
 }
 
@@ -184,7 +185,7 @@ Test(limits, a_source_falls_silent)
             const struct hr_source source = fd_source(line.near);
             struct hr_pipeline_config config = config_of(&source, taken_sink(&taken));
             config.idle_ms = 60;
-            assert_times_out(loops[l], &config, HR_STAGE_READ, "idle_ms");
+            assert_times_out(loops[l], &config, HR_STAGE_READ, "(idle_ms, --idle-timeout)");
             close_line(line);
         }
 }

@@ -590,7 +590,15 @@ Test(kernels, parse_names_the_wrong_word_and_what_is_accepted)
     } bad[] = {
         {"", "\"\"", "crc32"},
         {"casts:u8,f32", "\"casts\"", "cast"},
-        {"cast:u8", "cast:u8", "cast:FROM,TO"},
+        {"cast:u8", "\"cast:u8\"", "a TO is missing, as in cast:f32,f16"},
+        {"sum", "\"sum\"", "a TYPE is missing, as in sum:f32"},
+        {"max", "\"max\"", "a TYPE is missing, as in max:f32"},
+        {"count:u8", "\"count:u8\"", "an OP is missing, as in count:f32,gt,0"},
+        {"scale:f32,2", "\"scale:f32,2\"", "an ADD is missing, as in scale:f32,2,0"},
+        {"bswap", "\"bswap\"", "a WIDTH is missing, as in bswap:4"},
+        {"shuffle:4", "\"shuffle:4\"", "a BLOCK is missing, as in shuffle:4,4096"},
+        {"histogram:f32", "\"histogram:f32\"", "a LO is missing, as in histogram:f32,0,1,256"},
+        {"sum:f32,2", "sum:f32,2", "TYPE"},
         {"cast:u8,f33", "\"f33\"", "bf16"},
         {"scale:f32,two,0", "\"two\"", "number"},
         {"scale:f32,1,nan", "\"nan\"", "number"},
@@ -602,7 +610,7 @@ Test(kernels, parse_names_the_wrong_word_and_what_is_accepted)
         {"histogram:f32,1,0,4", "\"0\"", "above LO"},
         {"histogram:f32,0,inf,4", "\"inf\"", "finite"},
         {"histogram:f32,0,1,0", "\"0\"", "bins"},
-        {"crc32:u8", "crc32:u8", "without"},
+        {"crc32:u8", "crc32:u8", "no parameters"},
         {"sum:u8,u8,u8,u8,u8", "u8", "at most"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {

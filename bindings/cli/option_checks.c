@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What the options of `headrace run` must and must not say together. */
+#include <argp.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "cli.h"
+
+static const char *sink_of(const struct options *o)
+{
+    return o->ends[o->n_ends - 1];
+}
+
+/* ---- what is wrong ---- */
+
+static void check_kernels(struct options *o, struct argp_state *state)
+{
+    const struct hr_kernel *said = &o->compiled;
+    if (!o->compiles) {
+        if (said->entry || said->unit_in || said->unit_out || o->kernel_args)
+            argp_error(state, "--entry, --unit, --out-unit and --kernel-args go with "
+                              "--kernel-source or --kernel-image");
+    } else {
+        if (!said->entry)
+            argp_error(state, "--entry is wanted: which function of %s is the kernel?",
+                       o->kernel_file);
+        o->compiles->entry = said->entry;
+        o->compiles->unit_in = said->unit_in;
+        o->compiles->unit_out = said->unit_out;
+    }
+    if (o->result && !o->config.n_kernels)
+        argp_error(state, "--result goes with a --kernel that finds something, as in "
+                          "--kernel sum:f32");
+}
+
+static bool same(const char *path, const char *end)
+{
+    return path && strcmp(path, end) == 0;
+}
+
+static void check_outputs(const struct options *o, struct argp_state *state)
+{
+    if (same(o->result, "-") && is_standard_word(sink_of(o), 1))
+        argp_error(state, "--result - : standard output has the data; name a file");
+    if (o->stats_file && o->stats != STATS_TEXT && o->stats != STATS_JSON)
+        argp_error(state, "--stats-file goes with --stats text or --stats json");
+    for (unsigned i = 0; i < o->n_ends; i++) {
+        const char *end = strcmp(o->ends[i], "-") == 0 ? "" : o->ends[i];
+        if (same(o->result, end) || same(o->config.trace_path, end) || same(o->stats_file, end))
+            argp_error(state,
+                       "%s is a source or the sink: --result, --stats-file and --trace want "
+                       "another name",
+                       end);
+    }
+}
+
+/* ---- what has no effect ---- */
+
+/* A file of the disk, one that is to be made, or null: nothing that has to be waited for. */
+static bool never_waits(const char *end)
+{
+    struct stat status;
+    const bool word = strcmp(end, "-") == 0 || strncmp(end, "fd:", 3) == 0 || is_socket_word(end) ||
+                      strcmp(end, "peer:") == 0;
+    return !word && (stat(end, &status) != 0 || S_ISREG(status.st_mode));
+}
+
+static bool all_ends(const struct options *o, bool (*is)(const char *end))
+{
+    for (unsigned i = 0; i < o->n_ends; i++)
+        if (!is(o->ends[i]))
+            return false;
+    return true;
+}
+
+static bool is_no_socket(const char *end)
+{
+    return !is_socket_word(end);
+}
+
+static void no_effect(bool is, const char *text, struct options *o, struct argp_state *state)
+{
+    if (!is)
+        return;
+    if (o->config.flags & HR_STRICT)
+        argp_error(state, "%s", text);
+    else
+        take_note(NULL, text);
+}
+
+static bool ends_in_zst(const char *name)
+{
+    const size_t length = strlen(name);
+    return length > 4 && strcmp(name + length - 4, ".zst") == 0;
+}
+
+static void check_effects(struct options *o, struct argp_state *state)
+{
+    const struct hr_pipeline_config *c = &o->config;
+    const bool files = all_ends(o, never_waits);
+    no_effect(c->frame_size && !c->encode, "--frame has no effect without --encode zstd", o, state);
+    no_effect(o->dict && !c->encode && !c->decode,
+              "--dict has no effect with --decode none and no --encode", o, state);
+    no_effect(c->window_log && !c->decode, "--window-log has no effect with --decode none", o,
+              state);
+    no_effect(c->max_wait_ms && !c->min_fill, "--max-wait has no effect without --min-fill", o,
+              state);
+    no_effect(c->min_fill && files, "--min-fill has no effect: no end is a pipe or socket", o,
+              state);
+    no_effect(c->idle_ms && files, "--idle-timeout has no effect: no end is a pipe or socket", o,
+              state);
+    no_effect(c->connect_ms && all_ends(o, is_no_socket),
+              "--connect-timeout has no effect: no end is a socket", o, state);
+    no_effect(c->n_streams && !c->n_kernels && !c->device,
+              "--streams has no effect without --kernel", o, state);
+}
+
+void check_options(struct options *o, struct argp_state *state)
+{
+    if (o->n_ends < 2)
+        argp_error(state, "a SOURCE and a SINK are wanted");
+    const char *sink = sink_of(o);
+    if ((o->offset || o->length != UINT64_MAX) && o->n_ends > 2)
+        argp_error(state, "--offset and --length go with one source");
+    if (o->config.flags & HR_UNORDERED && strcmp(sink, "null:") != 0 && !never_waits(sink))
+        argp_error(state, "--unordered goes with a file or null: as the sink: any other would get "
+                          "its bytes in any order");
+    if (strcmp(sink, "peer:") == 0 && !is_socket_word(o->ends[0]))
+        argp_error(state,
+                   "peer: answers on the connection of the first source, but %s is no "
+                   "tcp://, tcp-listen://, unix: or unix-listen:",
+                   o->ends[0]);
+    check_kernels(o, state);
+    check_outputs(o, state);
+    check_effects(o, state);
+    if (ends_in_zst(sink) && !o->config.encode && o->config.decode && never_waits(sink))
+        o->sink_looks_encoded = true;
+}
