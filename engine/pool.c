@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A plain thread pool: one list, one lock, one condition. */
+/* A plain thread pool: two lists, one lock, one condition. */
 #include "pool.h"
 
 #include <errno.h>
@@ -12,6 +12,7 @@
 struct hr__pool {
     pthread_mutex_t lock;
     pthread_cond_t wake;
+    struct hr__job_list late; /* under lock: taken first */
     struct hr__job_list jobs; /* under lock */
     bool closing;             /* under lock */
     unsigned n_threads;       /* constant after create */
@@ -23,9 +24,9 @@ static void *worker(void *arg)
     struct hr__pool *pool = arg;
     for (;;) {
         pthread_mutex_lock(&pool->lock);
-        while (!pool->jobs.head && !pool->closing)
+        while (!pool->late.head && !pool->jobs.head && !pool->closing)
             pthread_cond_wait(&pool->wake, &pool->lock);
-        struct hr__job *job = hr__job_list_pop(&pool->jobs);
+        struct hr__job *job = hr__job_list_pop(pool->late.head ? &pool->late : &pool->jobs);
         pthread_mutex_unlock(&pool->lock);
         if (!job)
             return NULL;
@@ -86,7 +87,7 @@ void hr__pool_free(struct hr__pool *pool)
 void hr__pool_submit(struct hr__pool *pool, struct hr__job *job)
 {
     pthread_mutex_lock(&pool->lock);
-    hr__job_list_push(&pool->jobs, job);
+    hr__job_list_push(job->late ? &pool->late : &pool->jobs, job);
     pthread_cond_signal(&pool->wake);
     pthread_mutex_unlock(&pool->lock);
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The CPU workers of a context: stateless threads that take jobs in the order they came. */
+/* The CPU workers of a context: stateless threads that take jobs in the order they came, those
+ * of late stages first. */
 #ifndef HR_POOL_H
 #define HR_POOL_H
 

@@ -4,6 +4,7 @@
 #define HR_QUEUE_H
 
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 struct hr__inbox;
@@ -14,6 +15,7 @@ struct hr__job {
     void (*done)(struct hr__job *job); /* on the loop's thread */
     void *owner;
     struct hr__inbox *inbox; /* where it goes after work() */
+    bool late;               /* of a late stage: it gives memory back, so it goes before others */
     uint64_t service_ns;     /* CPU time of work() */
     struct hr__job *next;
 };

@@ -73,8 +73,11 @@ void hr__sched_run(struct hr__slot *slot, enum hr_stage stage, void (*work)(stru
                    void (*done)(struct hr__job *))
 {
     hr_pipeline *p = pipeline_of(slot);
-    slot->job =
-        (struct hr__job){.work = work, .done = done, .owner = slot, .inbox = &p->loop->inbox};
+    slot->job = (struct hr__job){.work = work,
+                                 .done = done,
+                                 .owner = slot,
+                                 .inbox = &p->loop->inbox,
+                                 .late = stage > HR_STAGE_DECODE};
     begin(slot, stage);
     hr__pool_submit(p->loop->context->pool, &slot->job);
 }
