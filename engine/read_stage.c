@@ -132,7 +132,8 @@ static size_t next_size(const hr_pipeline *p, const struct hr__input *in)
 }
 
 /* For the null sink a worker copies what is cached, and looks at each piece while it is still in the
- * nearest cache: one hand-over, and memory is passed once. The rest is read as usual. */
+ * nearest cache. Nobody wants the bytes after that, so each piece is read over the last one: memory
+ * is passed once. The rest is read as usual, to its place. */
 static void read_cached(struct hr__job *job)
 {
     enum { PIECE = 256 << 10 }; /* half of a usual second-level cache */
@@ -144,9 +145,10 @@ static void read_cached(struct hr__job *job)
     size_t n = 1;
     while (n > 0 && block->moved < block->wanted) {
         const size_t left = block->wanted - block->moved;
-        char *to = block->memory + block->moved;
-        n = hr__file_read_cached(file, to, left < PIECE ? left : PIECE, offset + block->moved);
-        hr__reduce_fold(&p->crc_spec, block->crc, to, n, block->stream_offset + block->moved);
+        n = hr__file_read_cached(file, block->memory, left < PIECE ? left : PIECE,
+                                 offset + block->moved);
+        hr__reduce_fold(&p->crc_spec, block->crc, block->memory, n,
+                        block->stream_offset + block->moved);
         block->moved += n;
     }
     block->checked = block->moved;
