@@ -80,8 +80,10 @@ static int need_words(const struct parser *p, int n, const char *names, const ch
 {
     if (p->n_words == n)
         return 0;
+    char wanted[128];
+    snprintf(wanted, sizeof wanted, "%.64s%s%s", p->name, n ? ":" : " alone", names);
     if (p->n_words > n)
-        return refuse(p, p->text, n ? names : "no parameters");
+        return refuse(p, p->text, wanted);
     for (int i = 0; i < p->n_words; i++)
         names = strchr(names, ',') + 1;
     if (p->why_size > 0)

@@ -186,7 +186,8 @@ hr_status hr_loop_arm(hr_loop *loop) HR_MUST_CHECK;
  * what it did is visible to the caller (a join, a lock). Fails: HR_EFORK. */
 hr_status hr_loop_take(hr_loop *loop, hr_error *error) HR_MUST_CHECK;
 
-/* The descriptor that becomes readable when an armed loop has work, or a time limit is reached.
+/* The descriptor that becomes readable when an armed loop has work, or a time limit is reached. While
+ * it is waited for, epoll_wait(2) may end with EINTR, as io_uring starts workers of the kernel's.
  * Owns: the loop; poll it, do not read or close it. */
 int hr_loop_fd(const hr_loop *loop);
 

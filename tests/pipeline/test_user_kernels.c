@@ -456,7 +456,7 @@ Test(user_kernels, wrong_words_are_named_with_what_is_accepted)
         {"sum", "\"sum\"", "sum:f32"},
         {"sum:u7", "u7", "bf16"},
         {"sum:u64", "u64", "i64"},
-        {"cast:f32", "cast:f32", "cast:FROM,TO"},
+        {"cast:f32", "cast:f32", "a TO is missing"},
         {"cast:f32,u8,u8", "cast:f32,u8,u8", "cast:FROM,TO"},
         {"scale:f32,x,1", "\"x\"", "a number"},
         {"scale:f32,1,nan", "nan", "a number"},

@@ -610,7 +610,7 @@ Test(kernels, parse_names_the_wrong_word_and_what_is_accepted)
         {"histogram:f32,1,0,4", "\"0\"", "above LO"},
         {"histogram:f32,0,inf,4", "\"inf\"", "finite"},
         {"histogram:f32,0,1,0", "\"0\"", "bins"},
-        {"crc32:u8", "crc32:u8", "no parameters"},
+        {"crc32:u8", "crc32:u8", "crc32 alone"},
         {"sum:u8,u8,u8,u8,u8", "u8", "at most"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
