@@ -2,6 +2,7 @@
 /* Plans a chain: segments, units, and the memory that chunks need between kernels. */
 #include "chain.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 #include "context.h"
@@ -64,6 +65,7 @@ static hr_status find_unit(const struct hr__chain *chain, struct hr__segment *se
 
 static hr_status cut_segments(struct hr__chain *chain, hr_error *error)
 {
+    assert(chain->n_links > 0);
     chain->segments = calloc(chain->n_links, sizeof *chain->segments);
     if (!chain->segments)
         return hr__fail(error, HR_ENOMEM, here, "kernels: out of memory");
@@ -77,6 +79,7 @@ static hr_status cut_segments(struct hr__chain *chain, hr_error *error)
         const hr_status status = find_unit(chain, segment, error);
         if (status < 0)
             return status;
+        assert(segment->unit > 0);
         if (!(segment->carry = malloc(segment->unit)))
             return hr__fail(error, HR_ENOMEM, here, "kernels: out of memory");
     }
@@ -252,6 +255,7 @@ void hr__chain_free(struct hr__chain *chain)
 
 size_t hr__chain_unit(const struct hr__chain *chain)
 {
+    assert(!chain || chain->segments);
     return chain ? chain->segments[0].unit : 1;
 }
 

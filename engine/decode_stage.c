@@ -12,6 +12,7 @@
  * oldest never waits for a younger one. The walk also looks at a block that is still filling:
  * frames of a pipe are decoded as soon as they are whole, and when a pipe is silent inside of a
  * frame, what is there of it is streamed. */
+#include <assert.h>
 #include <string.h>
 
 #include "decode.h"
@@ -82,6 +83,7 @@ static uint64_t decoded_by_table(const struct hr__input *in)
 /* The table, if it is used, says how long the frame is. */
 static bool fits_table(const struct hr__decode_stage *d)
 {
+    assert(d->input);
     const struct hr__seek_index *seek = &d->input->seek;
     const size_t i = d->input->seek_frame;
     if (!seek->n_frames)
@@ -127,6 +129,7 @@ static void begin_run(struct hr__decode_stage *d)
 
 static void join_run(struct hr__decode_stage *d)
 {
+    assert(d->input);
     const struct hr__frame *frame = &d->walk.frame;
     if (d->run.size == 0)
         begin_run(d);

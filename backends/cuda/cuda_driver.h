@@ -26,6 +26,7 @@ typedef struct {
     char bytes[16];
 } CUuuid;
 
+/* a declarator takes no parentheses: NOLINTNEXTLINE(bugprone-macro-parentheses) */
 #define HR__CUDA_FIELD(symbol, field, params) CUresult(*field) params;
 struct hr__cuda_calls {
     HR__CUDA_CALLS(HR__CUDA_FIELD)

@@ -17,6 +17,7 @@ enum { WHY_BYTES = 256, OPTION_BYTES = 96 };
 typedef int nvrtcResult;
 typedef void *nvrtcProgram;
 
+/* a declarator takes no parentheses: NOLINTNEXTLINE(bugprone-macro-parentheses) */
 #define NVRTC_FIELD(type, symbol, field, params) type(*field) params;
 struct nvrtc_calls {
     HR__NVRTC_CALLS(NVRTC_FIELD)
