@@ -5,6 +5,7 @@
  *
  * with what the host's function makes of the whole at once, byte for byte. What a kernel may not
  * touch is painted before, and looked at after. */
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -33,6 +34,7 @@ static size_t out_offset(const struct rig *rig)
 
 static void launch_piece(struct rig *rig, unsigned piece)
 {
+    assert(rig->cut.n_streams > 0);
     const size_t first = first_of_piece(rig, piece);
     const unsigned stream = piece % rig->cut.n_streams;
     unsigned char *in = rig->device_in + rig->cut.in_shift * rig->alignment;

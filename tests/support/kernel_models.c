@@ -5,7 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* LOAD(int16_t, x, in, i): declares x, element i. */
+/* LOAD(int16_t, x, in, i): declares x, element i. Types and names take no parentheses.
+ * NOLINTBEGIN(bugprone-macro-parentheses) */
 #define LOAD(type, x, in, i)                                                                       \
     type x;                                                                                        \
     memcpy(&x, (in) + (i) * sizeof x, sizeof x)
@@ -14,6 +15,7 @@
         const type stored = (value);                                                               \
         memcpy((out) + (i) * sizeof stored, &stored, sizeof stored);                               \
     } while (0)
+/* NOLINTEND(bugprone-macro-parentheses) */
 
 static int32_t to_i32(double x)
 {
