@@ -165,6 +165,7 @@ static hr_status make_decode_lanes(hr_pipeline *p, size_t headroom)
     return status;
 }
 
+#if HR_HAVE_ZSTD
 /* Frames on their way: enough that no worker waits, while they are not too large. */
 static unsigned frames_depth(const hr_pipeline *p, size_t slot)
 {
@@ -173,6 +174,7 @@ static unsigned frames_depth(const hr_pipeline *p, size_t slot)
     const size_t fit = MOST / slot;
     return fit >= usual ? usual : clamp((unsigned)fit, n_workers(p) + 1, usual);
 }
+#endif
 
 /* A frame is no larger than the stream, where that is known. */
 static size_t frame_size(const hr_pipeline *p, uint64_t wanted)
