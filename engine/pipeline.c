@@ -313,15 +313,15 @@ static void set_meters(hr_pipeline *p)
 
 /* ---- the end ---- */
 
-static void lease_peak(hr_pipeline *p)
+uint64_t hr__pipeline_leased(const hr_pipeline *p)
 {
-    p->leased_bytes = p->blocks.leased_bytes + p->spans.leased_bytes + p->chunks.leased_bytes +
-                      p->frames.leased_bytes;
+    return p->blocks.leased_bytes + p->spans.leased_bytes + p->chunks.leased_bytes +
+           p->frames.leased_bytes;
 }
 
 void hr__pipeline_let_go(hr_pipeline *p)
 {
-    lease_peak(p);
+    p->leased_bytes = hr__pipeline_leased(p);
     hr__ends_close(p, p->finished && p->status == HR_OK);
     if (p->n_loaned)
         return; /* chunks on loan keep their memory until the pipeline is freed */

@@ -91,7 +91,6 @@ struct hr__encode_stage {
     size_t frame_size;
     uint64_t n_frames;
     struct hr__seek_table table;
-    bool table_placed;
     bool ended;
 };
 
@@ -188,6 +187,8 @@ struct hr_pipeline {
 
 /* The state of the null sink's CRC-32 of the whole stream. */
 void *hr__pipeline_crc(const hr_pipeline *pipeline);
+/* Bytes that its lanes have leased at present. */
+uint64_t hr__pipeline_leased(const hr_pipeline *pipeline);
 /* Whether its end was asked for. Thread: any. */
 bool hr__pipeline_is_cancelled(const hr_pipeline *pipeline);
 /* Closes the sources and gives the memory back: nothing is in flight any more. */

@@ -30,19 +30,13 @@ static uint64_t total_bytes(const hr_pipeline *p)
     return total;
 }
 
-static uint64_t leased_now(const hr_pipeline *p)
-{
-    return p->blocks.leased_bytes + p->spans.leased_bytes + p->chunks.leased_bytes +
-           p->frames.leased_bytes;
-}
-
 hr_status hr_pipeline_stats(const hr_pipeline *p, struct hr_stats *stats)
 {
     uint32_t size = stats ? stats->struct_size : 0;
     if (size < sizeof size)
         return HR_EINVAL;
     const uint64_t now = p->finished ? p->end_ns : hr__now_ns();
-    const uint64_t leased = leased_now(p);
+    const uint64_t leased = hr__pipeline_leased(p);
     struct hr_stats all = {
         .depth = p->depth,
         .wall_ns = p->start_ns ? now - p->start_ns : 0,
