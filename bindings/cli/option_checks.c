@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What the options of `headrace run` must and must not say together. */
 #include <argp.h>
+#include <limits.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -38,19 +40,61 @@ static bool same(const char *path, const char *end)
     return path && strcmp(path, end) == 0;
 }
 
+static bool one_inode(const struct stat *a, const struct stat *b)
+{
+    return a->st_ino == b->st_ino && a->st_dev == b->st_dev;
+}
+
+/* The folder of a path, and the name in it. */
+static const char *split(const char *path, struct stat *folder)
+{
+    char name[PATH_MAX];
+    const char *slash = strrchr(path, '/');
+    if (!slash)
+        return stat(".", folder) == 0 ? path : NULL;
+    if (snprintf(name, sizeof name, "%.*s", (int)(slash - path) + 1, path) >= (int)sizeof name)
+        return NULL;
+    return stat(name, folder) == 0 ? slash + 1 : NULL;
+}
+
+/* Whether both lead to one file: there already, under whatever names, or yet to be made. */
+static bool one_file(const char *a, const char *b)
+{
+    struct stat at_a;
+    struct stat at_b;
+    if (!a || !b)
+        return false;
+    const bool is_a = stat(a, &at_a) == 0;
+    const bool is_b = stat(b, &at_b) == 0;
+    if (is_a || is_b)
+        return is_a && is_b && S_ISREG(at_a.st_mode) && one_inode(&at_a, &at_b);
+    const char *name_a = split(a, &at_a);
+    const char *name_b = split(b, &at_b);
+    return name_a && name_b && strcmp(name_a, name_b) == 0 && one_inode(&at_a, &at_b);
+}
+
+/* What is written beside the data must not replace them, nor one another. */
 static void check_outputs(const struct options *o, struct argp_state *state)
 {
+    const char *const outputs[] = {same(o->result, "-") ? NULL : o->result, o->config.trace_path,
+                                   o->stats_file};
+    enum { N_OUTPUTS = sizeof outputs / sizeof outputs[0] };
     if (same(o->result, "-") && is_standard_word(sink_of(o), 1))
         argp_error(state, "--result - : standard output has the data; name a file");
     if (o->stats_file && o->stats != STATS_TEXT && o->stats != STATS_JSON)
         argp_error(state, "--stats-file goes with --stats text or --stats json");
-    for (unsigned i = 0; i < o->n_ends; i++) {
-        const char *end = strcmp(o->ends[i], "-") == 0 ? "" : o->ends[i];
-        if (same(o->result, end) || same(o->config.trace_path, end) || same(o->stats_file, end))
-            argp_error(state,
-                       "%s is a source or the sink: --result, --stats-file and --trace want "
-                       "another name",
-                       end);
+    for (unsigned k = 0; k < N_OUTPUTS; k++) {
+        for (unsigned i = 0; i < o->n_ends; i++)
+            if (one_file(outputs[k], o->ends[i]))
+                argp_error(state,
+                           "%s is a source or the sink: --result, --stats-file and --trace want "
+                           "another name",
+                           outputs[k]);
+        for (unsigned i = 0; i < k; i++)
+            if (one_file(outputs[k], outputs[i]))
+                argp_error(state,
+                           "%s is given twice: --result, --stats-file and --trace want a name each",
+                           outputs[k]);
     }
 }
 
