@@ -430,8 +430,20 @@ stderr_vanishes() { # the transfer is done all the same
     run out --stats text 2> >(exec true) && cmp ../in out
 }
 
+outputs_beside_the_data() { # under another name of a source or the sink, or twice the same
+    local name
+    ln -s ../in link
+    for name in ../here/../in link ./out "$PWD/out"; do
+        says 2 "is a source or the sink" hr run ../in out --kernel sum:u8 --result "$name" &&
+            says 2 "is a source or the sink" hr run ../in out --trace "$name" || return
+    done
+    says 2 "is given twice" hr run ../in out --kernel sum:u8 --result found --trace ./found &&
+        [ ! -e out ] && [ ! -e found ] && [ "$(stat -c %s ../in)" = 300007 ] &&
+        hr run ../in out --kernel sum:u8 --result found && [ -s found ] && cmp ../in out
+}
+
 for name in wrong_words wrong_together wrong_ends no_effect sizes memory plain_words \
-    stats_of_failure stats_file found_in_words decoded_under_its_name waits_for_connection \
+    outputs_beside_the_data stats_of_failure stats_file found_in_words decoded_under_its_name waits_for_connection \
     like_words wrong_files not_there helps \
     manual_is_complete manual_is_true completion_is_complete completes enum_words_agree quiet \
     table table_of_failure stats_json progress_draws progress_is_narrow progress_beside_data \
