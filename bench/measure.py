@@ -17,11 +17,22 @@ SCRATCH_BYTES = 256 << 20  # more than any command takes for itself
 BLOCK = bytes(1 << 22)
 
 
+def populate(memory, advice):
+    """Touch every page of a mapping: huge or small ones, as advised, where the system has both."""
+    try:
+        memory.madvise(advice)
+        memory.madvise(MADV_POPULATE_WRITE)
+    except OSError:
+        for at in range(0, len(memory), mmap.PAGESIZE):
+            memory[at] = 1
+
+
 def touch_memory(beside, n_bytes):
     """Have the hypervisor provide the free memory that the next command will take.
 
     A virtual machine gives free pages back to its host, and a page that comes anew costs ten times
-    what it costs otherwise. Whether a command gets such pages is luck, not its merit.
+    what it costs otherwise. Whether a command gets such pages is luck, not its merit. Huge and
+    small pages come from different lists of the system, so both kinds are touched.
 
     Parameters
     ----------
@@ -36,12 +47,9 @@ def touch_memory(beside, n_bytes):
             for _ in range(n_bytes // len(BLOCK) + 1):
                 file.write(BLOCK)
             os.unlink(scratch)
-    with mmap.mmap(-1, SCRATCH_BYTES) as memory:
-        try:
-            memory.madvise(MADV_POPULATE_WRITE)
-        except OSError:
-            for at in range(0, SCRATCH_BYTES, mmap.PAGESIZE):
-                memory[at] = 1
+    for advice in (mmap.MADV_HUGEPAGE, mmap.MADV_NOHUGEPAGE):
+        with mmap.mmap(-1, SCRATCH_BYTES, flags=mmap.MAP_PRIVATE) as memory:
+            populate(memory, advice)
 
 
 def cache(path):

@@ -27,7 +27,7 @@ def main():
         "headrace": f"headrace run {many} null:",
         "pzstd": f"pzstd -q -dc -p 2 {many} >/dev/null",
         "zstd": f"zstd -q -dc {many} >/dev/null",
-    }, given.size, many))
+    }, given.size, many, samples=15))
     report.ratio("many frames to null", "pzstd", 1.1)
     report.ratio("many frames to null", "zstd")
     report.add("one frame to null", compare({
