@@ -45,6 +45,12 @@ struct hr__device_info {
 enum hr__stream_use { HR__STREAM_H2D, HR__STREAM_KERNELS, HR__STREAM_D2H };
 enum hr__copy_kind { HR__COPY_H2D, HR__COPY_D2H, HR__COPY_D2D };
 
+enum hr__memory_kind {
+    HR__MEMORY_PLAIN,  /* of the host; or of somebody else */
+    HR__MEMORY_PINNED, /* of the host, and the driver knows it: one registration has it all */
+    HR__MEMORY_DEVICE  /* of this device */
+};
+
 /* What the engine must know of a kernel to plan with it. */
 struct hr__kernel_info {
     uint32_t unit_in_bytes;
@@ -80,6 +86,9 @@ struct hr__device_ops {
      * work, slower. Not called on a host_memory device. */
     bool (*pin)(struct hr__device *device, void *memory, size_t size);
     void (*unpin)(struct hr__device *device, void *memory);
+    /* Whose memory it is, as the driver knows it: of all size bytes, or HR__MEMORY_PLAIN. Not called
+     * on a host_memory device. Thread: any. */
+    enum hr__memory_kind (*memory_kind)(struct hr__device *device, const void *memory, size_t size);
 
     hr_status (*stream_create)(struct hr__device *device, enum hr__stream_use use,
                                struct hr__stream **out, hr_error *error);
@@ -116,6 +125,16 @@ struct hr__device_ops {
      * already is. Holds until that write or the next record(). When query() says that the event is
      * done, the write is over: the descriptor may be closed. */
     void (*notify)(struct hr__event *event, int event_fd);
+    /* For streams that are not the engine's, by the vendor's handle. Not called on a host_memory
+     * device. Thread: any, for one event at a time. */
+    /* The vendor's handle of the event, for users that order their own work behind it. */
+    void *(*event_handle)(struct hr__event *event);
+    /* What is enqueued on the stream from now on waits for the event's last record; without a
+     * stream (NULL) the calling thread waits. */
+    hr_status (*lend)(struct hr__event *event, void *stream, hr_error *error);
+    /* Records the event behind what is enqueued on the stream by now. */
+    hr_status (*take_back)(struct hr__event *event, void *stream, hr_error *error);
+
     /* Work done on the stream between two events recorded on it, both done: device time, CPU time
      * on the host. */
     uint64_t (*elapsed_ns)(const struct hr__event *from, const struct hr__event *to);

@@ -37,13 +37,20 @@ enum hr__cuda_result { /* CUresult */
                        HR__CUDA_EXTERNAL_DEVICE = 911,
 };
 
-enum { /* CUdevice_attribute, CUfunction_attribute, CUjit_option, flags of calls */
+enum { /* CUdevice_attribute, CUpointer_attribute, CUmemorytype, CUfunction_attribute, CUjit_option,
+        * flags of calls */
        HR__CUDA_PROCESSOR_COUNT = 16,
        HR__CUDA_PCI_BUS = 33,
        HR__CUDA_PCI_DEVICE = 34,
        HR__CUDA_PCI_DOMAIN = 50,
        HR__CUDA_ARCH_MAJOR = 75,
        HR__CUDA_ARCH_MINOR = 76,
+       HR__CUDA_MEMORY_TYPE = 2,
+       HR__CUDA_IS_MANAGED = 8,
+       HR__CUDA_DEVICE_ORDINAL = 9,
+       HR__CUDA_RANGE_START = 11,
+       HR__CUDA_TYPE_HOST = 1,
+       HR__CUDA_TYPE_DEVICE = 2,
        HR__CUDA_MAX_THREADS_PER_BLOCK = 0,
        HR__CUDA_JIT_ERROR_LOG = 5,
        HR__CUDA_JIT_ERROR_LOG_SIZE = 6,
@@ -75,6 +82,8 @@ enum { /* CUdevice_attribute, CUfunction_attribute, CUjit_option, flags of calls
     CALL(cuMemFree_v2, mem_free, (CUdeviceptr memory))                                             \
     CALL(cuMemHostRegister_v2, mem_host_register, (void *memory, size_t size, unsigned flags))     \
     CALL(cuMemHostUnregister, mem_host_unregister, (void *memory))                                 \
+    CALL(cuPointerGetAttributes, pointer_get_attributes,                                           \
+         (unsigned n, CUpointer_attribute *attributes, void **values, CUdeviceptr memory))         \
     CALL(cuStreamCreate, stream_create, (CUstream * out, unsigned flags))                          \
     CALL(cuStreamDestroy_v2, stream_destroy, (CUstream stream))                                    \
     CALL(cuStreamSynchronize, stream_synchronize, (CUstream stream))                               \

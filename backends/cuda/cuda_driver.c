@@ -213,6 +213,29 @@ static int unpin(void *memory)
     return cuda()->mem_host_unregister(memory);
 }
 
+/* cuda.h: in memory that it does not know, values are 0 or left as they are. Managed memory says
+ * that it is of a device, wherever it is just now. */
+static int memory_home(unsigned index, const void *memory, struct hr__gpu_home *out)
+{
+    CUpointer_attribute attributes[] = {HR__CUDA_MEMORY_TYPE, HR__CUDA_DEVICE_ORDINAL,
+                                        HR__CUDA_IS_MANAGED, HR__CUDA_RANGE_START};
+    unsigned type = 0;
+    int ordinal = -1;
+    unsigned is_managed = 0;
+    CUdeviceptr begin = 0;
+    void *values[] = {&type, &ordinal, &is_managed, &begin};
+    const int status =
+        cuda()->pointer_get_attributes(4, attributes, values, (CUdeviceptr)(uintptr_t)memory);
+    *out = (struct hr__gpu_home){.kind = HR__MEMORY_PLAIN};
+    if (status != 0 || is_managed)
+        return status;
+    if (type == HR__CUDA_TYPE_HOST)
+        *out = (struct hr__gpu_home){.kind = HR__MEMORY_PINNED, .begin = begin};
+    if (type == HR__CUDA_TYPE_DEVICE && ordinal == (int)index)
+        *out = (struct hr__gpu_home){.kind = HR__MEMORY_DEVICE, .begin = begin};
+    return 0;
+}
+
 /* ---- streams and events ---- */
 
 static int stream_create(void **out)
@@ -358,6 +381,7 @@ const struct hr__gpu_driver hr__cuda_table = {
     .free = free_memory,
     .pin = pin,
     .unpin = unpin,
+    .memory_home = memory_home,
     .stream_create = stream_create,
     .stream_destroy = stream_destroy,
     .stream_synchronize = stream_synchronize,

@@ -15,6 +15,7 @@ typedef int CUresult;
 typedef int CUdevice;
 typedef unsigned long long CUdeviceptr;
 typedef int CUdevice_attribute;
+typedef int CUpointer_attribute;
 typedef int CUfunction_attribute;
 typedef int CUjit_option;
 typedef void *CUcontext;

@@ -16,6 +16,11 @@ enum {
     NATIVE_TEXT = 256
 };
 
+bool hr__gpu_is_forked(const struct hr__gpu_device *device)
+{
+    return getpid() != device->pid;
+}
+
 /* ---- errors ---- */
 
 static hr_status status_of(enum hr__gpu_class class)
@@ -81,6 +86,8 @@ void hr__gpu_device_fail(struct hr__gpu_device *device, const hr_error *failure)
 
 hr_status hr__gpu_device_failure(struct hr__gpu_device *device, hr_error *error)
 {
+    if (hr__gpu_is_forked(device))
+        return HR_OK; /* that is told by whoever enters */
     pthread_mutex_lock(&device->lock);
     const hr_status status = (hr_status)device->failure.code;
     if (status != HR_OK && error)
@@ -91,15 +98,10 @@ hr_status hr__gpu_device_failure(struct hr__gpu_device *device, hr_error *error)
 
 /* ---- the context ---- */
 
-static bool is_forked(const struct hr__gpu_device *device)
-{
-    return getpid() != device->pid;
-}
-
 hr_status hr__gpu_enter(struct hr__gpu_device *device, struct hr__gpu_visit *visit, hr_error *error)
 {
     *visit = (struct hr__gpu_visit){0};
-    if (is_forked(device))
+    if (hr__gpu_is_forked(device))
         return hr__fail(error, HR_EFORK, (struct hr__where){0},
                         "%s was opened by process %ld, a parent of this one: start children by "
                         "\"spawn\"",
@@ -220,7 +222,7 @@ static void close_device(struct hr__device *base)
 {
     struct hr__gpu_device *device = (struct hr__gpu_device *)base;
     struct hr__gpu_visit visit;
-    const bool ours = !is_forked(device);
+    const bool ours = !hr__gpu_is_forked(device);
     if (ours)
         hr__gpu_notifier_stop(device);
     if (hr__gpu_enter_to_free(device, &visit)) {
@@ -240,6 +242,7 @@ static const struct hr__device_ops gpu_ops = {
     .free = hr__gpu_free,
     .pin = hr__gpu_pin,
     .unpin = hr__gpu_unpin,
+    .memory_kind = hr__gpu_memory_kind,
     .stream_create = hr__gpu_stream_create,
     .stream_destroy = hr__gpu_stream_destroy,
     .stream_handle = hr__gpu_stream_handle,
@@ -254,5 +257,8 @@ static const struct hr__device_ops gpu_ops = {
     .wait = hr__gpu_stream_wait,
     .query = hr__gpu_event_query,
     .notify = hr__gpu_event_notify,
+    .event_handle = hr__gpu_event_handle,
+    .lend = hr__gpu_stream_lend,
+    .take_back = hr__gpu_stream_take_back,
     .elapsed_ns = hr__gpu_event_elapsed_ns,
 };

@@ -96,6 +96,9 @@ hr_status hr__gpu_open(const struct hr__gpu_driver *driver, const struct hr__gpu
 bool hr__gpu_find(const struct hr__gpu_driver *driver, unsigned n, const char *identity,
                   unsigned *index);
 
+/* In a child of the process that opened the device. No lock is taken there: a thread of the parent
+ * may have held it when it was forked. */
+bool hr__gpu_is_forked(const struct hr__gpu_device *device);
 /* Fails: HR_EFORK in a child of the process that opened it, HR_EDEVICE. */
 hr_status hr__gpu_enter(struct hr__gpu_device *device, struct hr__gpu_visit *visit,
                         hr_error *error);
@@ -122,6 +125,8 @@ hr_status hr__gpu_alloc(struct hr__device *device, size_t size, void **out, hr_e
 void hr__gpu_free(struct hr__device *device, void *memory);
 bool hr__gpu_pin(struct hr__device *device, void *memory, size_t size);
 void hr__gpu_unpin(struct hr__device *device, void *memory);
+enum hr__memory_kind hr__gpu_memory_kind(struct hr__device *device, const void *memory,
+                                         size_t size);
 /* At the end of the device, inside of its context: what was not unpinned. */
 void hr__gpu_pins_free(struct hr__gpu_device *device);
 
@@ -137,6 +142,8 @@ hr_status hr__gpu_stream_copy(struct hr__stream *stream, void *to, const void *f
 hr_status hr__gpu_stream_record(struct hr__stream *stream, struct hr__event *event,
                                 hr_error *error);
 hr_status hr__gpu_stream_wait(struct hr__stream *stream, struct hr__event *event, hr_error *error);
+hr_status hr__gpu_stream_lend(struct hr__event *event, void *stream, hr_error *error);
+hr_status hr__gpu_stream_take_back(struct hr__event *event, void *stream, hr_error *error);
 /* The stream's failure so far, that of the device included. */
 hr_status hr__gpu_stream_failure(struct hr__stream *stream, hr_error *error);
 /* An enqueueing failed with *failure; hands it on. */
@@ -148,6 +155,11 @@ void hr__gpu_event_destroy(struct hr__event *event);
 hr_status hr__gpu_event_query(struct hr__event *event, hr_error *error);
 void hr__gpu_event_notify(struct hr__event *event, int event_fd);
 uint64_t hr__gpu_event_elapsed_ns(const struct hr__event *from, const struct hr__event *to);
+void *hr__gpu_event_handle(struct hr__event *event);
+/* Like query(), but the thread waits. */
+hr_status hr__gpu_event_await(struct hr__event *event, hr_error *error);
+/* What its stream had failed with when it was recorded. */
+hr_status hr__gpu_event_failure(const struct hr__event *event, hr_error *error);
 /* Nobody is told of its last record any more. */
 void hr__gpu_event_forget(struct hr__event *event);
 

@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "headrace.h"
+#include "backend.h"
 
 /* What a status means to the logic. */
 enum hr__gpu_class {
@@ -33,6 +33,12 @@ enum { HR__GPU_ARCH = 64, HR__GPU_IDENTITY = 64 };
 struct hr__gpu_shape {
     char arch[HR__GPU_ARCH]; /* as the run-time compiler takes it */
     uint32_t n_processors;
+};
+
+/* Memory, as the driver knows it. */
+struct hr__gpu_home {
+    enum hr__memory_kind kind;
+    uint64_t begin; /* of the allocation or registration; HR__MEMORY_PLAIN: 0 */
 };
 
 struct hr__gpu_driver {
@@ -62,6 +68,9 @@ struct hr__gpu_driver {
     /* A refusal leaves no trace that a later call could report. */
     int (*pin)(void *memory, size_t size);
     int (*unpin)(void *memory);
+    /* What the byte at this address is to the device of this index. Memory that the driver does not
+     * know, of other devices, or that it moves to and fro is plain. */
+    int (*memory_home)(unsigned index, const void *memory, struct hr__gpu_home *out);
 
     int (*stream_create)(void **out); /* not ordered with the default stream */
     int (*stream_destroy)(void *stream);

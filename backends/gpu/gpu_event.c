@@ -68,8 +68,9 @@ static void tell(struct hr__gpu_notifier *ring, struct hr__event *event)
 
 /* ---- looking ---- */
 
-/* A failure becomes the device's. FORKED: nothing is looked at, or locked, in a child. */
-static enum hr__gpu_class look_at(struct hr__event *event)
+/* Of a call that looks, or one that waits. A failure becomes the device's. FORKED: nothing is
+ * looked at, or locked, in a child. */
+static enum hr__gpu_class answer_of(int (*call)(void *event), struct hr__event *event)
 {
     struct hr__gpu_device *device = event->device;
     struct hr__gpu_visit visit;
@@ -81,7 +82,7 @@ static enum hr__gpu_class look_at(struct hr__event *event)
         hr__gpu_device_fail(device, &failure);
         return HR__GPU_FAILED;
     }
-    const int native = device->driver->event_query(event->handle);
+    const int native = call(event->handle);
     hr__gpu_leave(device, &visit);
     const enum hr__gpu_class class = device->driver->classify(native);
     if (class == HR__GPU_DONE || class == HR__GPU_NOT_READY)
@@ -102,7 +103,7 @@ static void look_at_oldest(struct hr__gpu_notifier *ring)
     ring->oldest = event->next;
     ring->looking = event;
     pthread_mutex_unlock(&ring->lock);
-    const enum hr__gpu_class class = look_at(event);
+    const enum hr__gpu_class class = answer_of(event->device->driver->event_query, event);
     pthread_mutex_lock(&ring->lock);
     ring->looking = NULL;
     pthread_cond_broadcast(&ring->changed);
@@ -219,6 +220,8 @@ hr_status hr__gpu_event_create(struct hr__device *base, struct hr__event **out, 
 void hr__gpu_event_forget(struct hr__event *event)
 {
     struct hr__gpu_notifier *ring = &event->device->notifier;
+    if (hr__gpu_is_forked(event->device))
+        return;
     pthread_mutex_lock(&ring->lock);
     take_out(ring, event);
     event->n_asked++;
@@ -251,13 +254,13 @@ void hr__gpu_event_destroy(struct hr__event *event)
 /* Whether the last record is behind. Once a look has failed, here or in the thread, so has the
  * device. Its context is dead then, and nothing runs; but should the driver have meant something
  * else, the work is waited for, because its memory is used again after this. */
-static hr_status ask_driver(struct hr__event *event, hr_error *error)
+static hr_status ask_driver(int (*call)(void *event), struct hr__event *event, hr_error *error)
 {
     struct hr__gpu_device *device = event->device;
     struct hr__gpu_visit visit;
     if (!event->recorded)
         return HR_OK;
-    const enum hr__gpu_class class = look_at(event);
+    const enum hr__gpu_class class = answer_of(call, event);
     if (class == HR__GPU_DONE)
         return HR_OK;
     if (class == HR__GPU_FORKED)
@@ -272,27 +275,43 @@ static hr_status ask_driver(struct hr__event *event, hr_error *error)
     return failure;
 }
 
+hr_status hr__gpu_event_failure(const struct hr__event *event, hr_error *error)
+{
+    if (event->failure.code != HR_OK && error)
+        *error = event->failure;
+    return (hr_status)event->failure.code;
+}
+
 hr_status hr__gpu_event_query(struct hr__event *event, hr_error *error)
 {
     struct hr__gpu_notifier *ring = &event->device->notifier;
-    hr_status status = ask_driver(event, error);
+    const hr_status status = ask_driver(event->device->driver->event_query, event, error);
     if (status == HR_PENDING || status == HR_EFORK)
         return status;
     pthread_mutex_lock(&ring->lock);
     tell(ring, event);
     pthread_mutex_unlock(&ring->lock);
-    if (event->failure.code != HR_OK) { /* it came first */
-        status = (hr_status)event->failure.code;
-        if (error)
-            *error = event->failure;
-    }
-    return status;
+    const hr_status failure = hr__gpu_event_failure(event, error); /* it came first */
+    return failure != HR_OK ? failure : status;
+}
+
+/* Who asked to be told still is: by the device's thread, or by query(). */
+hr_status hr__gpu_event_await(struct hr__event *event, hr_error *error)
+{
+    const hr_status status = ask_driver(event->device->driver->event_synchronize, event, error);
+    const hr_status failure = status != HR_EFORK ? hr__gpu_event_failure(event, error) : HR_OK;
+    return failure != HR_OK ? failure : status;
+}
+
+void *hr__gpu_event_handle(struct hr__event *event)
+{
+    return event->handle;
 }
 
 void hr__gpu_event_notify(struct hr__event *event, int event_fd)
 {
     struct hr__gpu_notifier *ring = &event->device->notifier;
-    if (ask_driver(event, NULL) != HR_PENDING) {
+    if (ask_driver(event->device->driver->event_query, event, NULL) != HR_PENDING) {
         hr__gpu_event_forget(event);
         hr__wake(event_fd);
         return;

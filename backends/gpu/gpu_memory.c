@@ -68,6 +68,37 @@ static void note_pin(struct hr__gpu_device *device, struct hr__gpu_pin **spare)
     pthread_mutex_unlock(&device->lock);
 }
 
+/* Of both ends. Drivers refuse a copy that begins in one registration and ends behind it, even if
+ * another one begins there, so that pinned is what one of them has all of. Device memory may be
+ * mapped piece by piece. Inside of the context. */
+static enum hr__memory_kind kind_of(const struct hr__gpu_device *device, const void *memory,
+                                    size_t size)
+{
+    const char *first_byte = memory;
+    const char *last_byte = first_byte + (size > 0 ? size - 1 : 0);
+    struct hr__gpu_home first;
+    struct hr__gpu_home last;
+    if (device->driver->memory_home(device->index, first_byte, &first) != 0 ||
+        device->driver->memory_home(device->index, last_byte, &last) != 0 ||
+        first.kind != last.kind)
+        return HR__MEMORY_PLAIN;
+    if (first.kind == HR__MEMORY_PINNED && first.begin != last.begin)
+        return HR__MEMORY_PLAIN;
+    return first.kind;
+}
+
+enum hr__memory_kind hr__gpu_memory_kind(struct hr__device *base, const void *memory, size_t size)
+{
+    struct hr__gpu_device *device = (struct hr__gpu_device *)base;
+    struct hr__gpu_visit visit;
+    if (hr__gpu_enter(device, &visit, NULL) != HR_OK)
+        return HR__MEMORY_PLAIN;
+    const enum hr__memory_kind kind = kind_of(device, memory, size);
+    hr__gpu_leave(device, &visit);
+    return kind;
+}
+
+/* Memory of which only a part was registered before is refused: copies of it would be. */
 bool hr__gpu_pin(struct hr__device *base, void *memory, size_t size)
 {
     struct hr__gpu_device *device = (struct hr__gpu_device *)base;
@@ -78,9 +109,11 @@ bool hr__gpu_pin(struct hr__device *base, void *memory, size_t size)
         return false;
     }
     const int native = device->driver->pin(memory, size);
+    const bool pinned =
+        native == 0 || (device->driver->classify(native) == HR__GPU_ALREADY_PINNED &&
+                        kind_of(device, memory, size) == HR__MEMORY_PINNED);
     hr__gpu_leave(device, &visit);
     *note = (struct hr__gpu_pin){.memory = memory, .n_users = 1, .is_ours = native == 0};
-    const bool pinned = native == 0 || device->driver->classify(native) == HR__GPU_ALREADY_PINNED;
     if (pinned)
         note_pin(device, &note);
     free(note);
@@ -105,11 +138,12 @@ void hr__gpu_unpin(struct hr__device *base, void *memory)
 {
     struct hr__gpu_device *device = (struct hr__gpu_device *)base;
     struct hr__gpu_visit visit;
+    if (!hr__gpu_enter_to_free(device, &visit))
+        return;
     struct hr__gpu_pin *note = drop_pin(device, memory);
-    if (note && note->is_ours && hr__gpu_enter_to_free(device, &visit)) {
+    if (note && note->is_ours)
         device->driver->unpin(memory);
-        hr__gpu_leave(device, &visit);
-    }
+    hr__gpu_leave(device, &visit);
     free(note);
 }
 

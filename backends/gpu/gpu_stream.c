@@ -133,48 +133,82 @@ hr_status hr__gpu_stream_copy(struct hr__stream *stream, void *to, const void *f
     return hr__gpu_stream_fail(stream, &failure, error);
 }
 
+/* ---- order: streams are ours, or by their handles those of users ---- */
+
 /* Behind an event that could not be recorded nobody can wait, so the work before it is waited for
  * here: memory must not be used again while the device may touch it. */
+static hr_status record_on(void *stream, struct hr__event *event, hr_error *failure)
+{
+    struct hr__gpu_device *device = event->device;
+    struct hr__gpu_visit visit;
+    hr__gpu_event_forget(event);
+    event->recorded = false;
+    hr_status status = hr__gpu_enter(device, &visit, failure);
+    if (status != HR_OK)
+        return status;
+    const int native = device->driver->event_record(event->handle, stream);
+    event->recorded = native == 0;
+    if (native != 0) {
+        status = hr__gpu_fail(device, HR_STAGE_KERNEL, native, failure, "recording an event");
+        device->driver->stream_synchronize(stream);
+    }
+    hr__gpu_leave(device, &visit);
+    return status;
+}
+
 hr_status hr__gpu_stream_record(struct hr__stream *stream, struct hr__event *event, hr_error *error)
 {
-    struct hr__gpu_device *device = stream->device;
-    const struct hr__gpu_driver *driver = device->driver;
-    struct hr__gpu_visit visit;
     hr_error failure;
-    hr_status status = HR_OK;
-    hr__gpu_event_forget(event);
-    if (hr__gpu_enter(device, &visit, &failure) == HR_OK) {
-        const int native = driver->event_record(event->handle, stream->handle);
-        event->recorded = native == 0;
-        if (native != 0) {
-            hr__gpu_fail(device, HR_STAGE_KERNEL, native, &failure, "recording an event");
-            driver->stream_synchronize(stream->handle);
-        }
-        hr__gpu_leave(device, &visit);
-    } else {
-        event->recorded = false;
-    }
-    if (!event->recorded)
+    hr_status status = record_on(stream->handle, event, &failure);
+    if (status != HR_OK)
         status = hr__gpu_stream_fail(stream, &failure, error);
     event->failure = stream->failure;
     return status;
 }
 
-hr_status hr__gpu_stream_wait(struct hr__stream *stream, struct hr__event *event, hr_error *error)
+/* Of the user's own stream only this is known. */
+hr_status hr__gpu_stream_take_back(struct hr__event *event, void *stream, hr_error *error)
 {
-    struct hr__gpu_device *device = stream->device;
+    event->failure = (hr_error){0};
+    record_on(stream, event, &event->failure);
+    return hr__gpu_event_failure(event, error);
+}
+
+static hr_status wait_on(void *stream, struct hr__event *event, hr_error *failure)
+{
+    struct hr__gpu_device *device = event->device;
     struct hr__gpu_visit visit;
-    hr_error failure;
-    if (event->failure.code != HR_OK)
-        hr__gpu_stream_fail(stream, &event->failure, NULL);
     if (!event->recorded)
         return HR_OK;
-    if (hr__gpu_enter(device, &visit, &failure) != HR_OK)
-        return hr__gpu_stream_fail(stream, &failure, error);
-    const int native = device->driver->stream_wait(stream->handle, event->handle);
+    const hr_status status = hr__gpu_enter(device, &visit, failure);
+    if (status != HR_OK)
+        return status;
+    const int native = device->driver->stream_wait(stream, event->handle);
     hr__gpu_leave(device, &visit);
     if (native == 0)
         return HR_OK;
-    hr__gpu_fail(device, HR_STAGE_KERNEL, native, &failure, "waiting for an event");
+    return hr__gpu_fail(device, HR_STAGE_KERNEL, native, failure, "waiting for an event");
+}
+
+hr_status hr__gpu_stream_wait(struct hr__stream *stream, struct hr__event *event, hr_error *error)
+{
+    hr_error failure;
+    if (event->failure.code != HR_OK)
+        hr__gpu_stream_fail(stream, &event->failure, NULL);
+    if (wait_on(stream->handle, event, &failure) == HR_OK)
+        return HR_OK;
     return hr__gpu_stream_fail(stream, &failure, error);
+}
+
+/* A device that has failed tells it here, because its streams do not fail by it. */
+hr_status hr__gpu_stream_lend(struct hr__event *event, void *stream, hr_error *error)
+{
+    if (!stream)
+        return hr__gpu_event_await(event, error);
+    hr_status status = hr__gpu_event_failure(event, error);
+    if (status == HR_OK)
+        status = wait_on(stream, event, error);
+    if (status == HR_OK)
+        status = hr__gpu_device_failure(event->device, error);
+    return status;
 }

@@ -130,7 +130,8 @@ static void free_memory(struct hr__device *device, void *memory)
     free(memory);
 }
 
-/* No pin and unpin: they are not called where device memory is host memory. */
+/* Nothing of pins, kinds of memory and streams of others: that is not called where device memory is
+ * host memory. */
 const struct hr__device_ops hr__host_ops = {
     .close = close_device,
     .info = info,

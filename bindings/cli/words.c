@@ -73,14 +73,23 @@ bool parse_encoding(const char *text, uint32_t *codec, int32_t *level)
     return true;
 }
 
+/* What the library takes in the place of N: a number, a UUID or its begin, or a PCI address. */
+static bool is_which_device(const char *word)
+{
+    const size_t length = strlen(word);
+    if (strncmp(word, "GPU-", 4) == 0)
+        return length > 4;
+    if (strchr(word, ':'))
+        return strspn(word, "0123456789abcdefABCDEF:.") == length;
+    return length > 0 && length < 10 && strspn(word, "0123456789") == length;
+}
+
 bool is_device_word(const char *text)
 {
     if (strcmp(text, "auto") == 0 || strcmp(text, "host") == 0)
         return true;
-    const char *number = strncmp(text, "cuda:", 5) == 0  ? text + 5
-                         : strncmp(text, "hip:", 4) == 0 ? text + 4
-                                                         : "";
-    return *number && strlen(number) < 10 && !number[strspn(number, "0123456789")];
+    return (strncmp(text, "cuda:", 5) == 0 && is_which_device(text + 5)) ||
+           (strncmp(text, "hip:", 4) == 0 && is_which_device(text + 4));
 }
 
 static int hex_digit(char c)

@@ -67,7 +67,7 @@ static void sleep_until_woken(struct thread *thread)
 {
     struct hr__event *last = thread->events[N_STREAMS - 1];
     struct pollfd sleeper = {.fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC), .events = POLLIN};
-    const uint64_t way = device_random(&thread->random) % 3;
+    const uint64_t way = device_random(&thread->random) % 4;
     for (uint64_t spins = device_random(&thread->random) % 4000; spins > 0; spins--)
         __asm__ volatile("");
     ops->notify(last, sleeper.fd);
@@ -76,7 +76,11 @@ static void sleep_until_woken(struct thread *thread)
     hr_status status = HR_PENDING;
     while (way == 2 && status == HR_PENDING) /* who looks himself */
         status = ops->query(last, NULL);
-    if (way != 2 && poll(&sleeper, 1, LIMIT_MS) == 1)
+    if (way == 3) /* who waits in the driver */
+        must(thread, ops->lend(last, NULL, NULL));
+    if (way == 3)
+        status = ops->query(last, NULL);
+    if (way < 2 && poll(&sleeper, 1, LIMIT_MS) == 1)
         status = ops->query(last, NULL);
     must(thread, status);
     if (status != HR_PENDING)

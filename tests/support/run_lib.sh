@@ -216,9 +216,11 @@ run_scripts() {
 # run_gpu BUILD: the kernels of GPUs: emulated, compiled for each vendor, and on a GPU if there is one.
 run_gpu() {
     local name
-    for name in emulate_builtin compile_nvrtc run_builtin; do
+    for name in emulate_builtin compile_nvrtc run_builtin run_lend; do
         run_main "$1: gpu/$name" "build/$1/tests/gpu/$name"
     done
+    HR_LIBCUDA=$PWD/build/$1/tests/fake_cuda/libcuda.so.1 \
+        run_main "$1: gpu/run_lend, over a fake driver" "build/$1/tests/gpu/run_lend"
     for name in check_ptx check_amd; do
         HR_GPU_MADE=$PWD/build/$1/gpu run_main "$1: gpu/$name" bash "tests/gpu/$name.sh"
     done

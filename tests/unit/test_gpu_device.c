@@ -2,7 +2,6 @@
 /* The logic of GPUs over a fake driver: devices and their names, contexts, memory, streams, events,
  * failures. Kernels have a file of their own. */
 #include <poll.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -10,6 +9,8 @@
 #include <unistd.h>
 
 #include "clock.h"
+#include "gpu_device.h"
+#include "gpu_gate.h"
 #include "gpu_rig.h"
 
 TestSuite(gpu_device, .timeout = 60);
@@ -113,7 +114,7 @@ Test(gpu_device, the_context_of_the_users_thread_stays_current)
     close_gpu();
 }
 
-static int use_in_child(struct hr__stream *stream, struct hr__event *event)
+static int use_in_child(struct hr__stream *stream, struct hr__event *event, char *pinned)
 {
     char why[HR_ERROR_TEXT];
     struct hr__device *opened = NULL;
@@ -121,6 +122,11 @@ static int use_in_child(struct hr__stream *stream, struct hr__event *event)
     int n_wrong = 0;
     n_wrong += ops->alloc(device, 1, &memory, &error) != HR_EFORK;
     n_wrong += !strstr(error.text, "spawn");
+    n_wrong += ops->lend(event, NULL, &error) != HR_EFORK;
+    n_wrong += ops->lend(event, ops->stream_handle(stream), &error) != HR_EFORK;
+    n_wrong += ops->take_back(event, ops->stream_handle(stream), &error) != HR_EFORK;
+    n_wrong += !strstr(error.text, "spawn");
+    n_wrong += ops->memory_kind(device, pinned, BYTES) != HR__MEMORY_PLAIN;
     n_wrong += ops->record(stream, event, &error) != HR_EFORK;
     n_wrong += ops->query(event, &error) != HR_EFORK;
     n_wrong += hr__device_open("cuda", &opened, why, sizeof why, &error) != HR_EUNSUPPORTED;
@@ -134,18 +140,65 @@ static int use_in_child(struct hr__stream *stream, struct hr__event *event)
 
 Test(gpu_device, a_forked_child_is_refused_and_the_parent_goes_on)
 {
+    static char pinned[BYTES];
     open_gpu();
     struct hr__stream *stream = new_stream();
     struct hr__event *event = new_event();
     int state = 0;
+    cr_assert(ops->pin(device, pinned, BYTES));
     cr_assert_eq(ops->record(stream, event, &error), HR_OK);
     const pid_t child = fork();
     if (child == 0)
-        _exit(use_in_child(stream, event));
+        _exit(use_in_child(stream, event, pinned));
     waitpid(child, &state, 0);
     cr_expect(WIFEXITED(state));
     cr_expect_eq(WEXITSTATUS(state), 0);
     cr_expect_eq(device_finish(device, event, &error), HR_OK);
+    cr_expect_eq(ops->memory_kind(device, pinned, BYTES), HR__MEMORY_PINNED);
+    ops->unpin(device, pinned);
+    ops->event_destroy(event);
+    ops->stream_destroy(stream);
+    close_gpu();
+}
+
+static int go_on_in_child(struct hr__stream *stream, struct hr__event *event, char *pinned)
+{
+    const int fd = eventfd(0, EFD_NONBLOCK);
+    void *handle = ops->stream_handle(stream);
+    int n_wrong = 0;
+    alarm(10); /* a lock that is held for ever */
+    ops->unpin(device, pinned);
+    ops->notify(event, fd);
+    n_wrong += ops->query(event, &error) != HR_EFORK;
+    n_wrong += ops->lend(event, handle, &error) != HR_EFORK;
+    n_wrong += ops->copy(stream, NULL, pinned, 1, HR__COPY_H2D, &error) != HR_EFORK;
+    n_wrong += ops->record(stream, event, &error) != HR_EFORK;
+    n_wrong += ops->lend(event, handle, &error) != HR_EFORK;
+    n_wrong += ops->take_back(event, handle, &error) != HR_EFORK;
+    return n_wrong;
+}
+
+Test(gpu_device, a_child_is_not_held_up_by_a_thread_of_its_parent)
+{
+    static char pinned[BYTES];
+    open_gpu();
+    struct hr__gpu_device *gpu = (struct hr__gpu_device *)device;
+    struct hr__stream *stream = new_stream();
+    struct hr__event *event = new_event();
+    int state = 0;
+    cr_assert(ops->pin(device, pinned, BYTES));
+    cr_assert_eq(ops->record(stream, event, &error), HR_OK);
+    pthread_mutex_lock(&gpu->lock);
+    pthread_mutex_lock(&gpu->notifier.lock);
+    const pid_t child = fork();
+    if (child == 0)
+        _exit(go_on_in_child(stream, event, pinned));
+    pthread_mutex_unlock(&gpu->notifier.lock);
+    pthread_mutex_unlock(&gpu->lock);
+    waitpid(child, &state, 0);
+    cr_expect(WIFEXITED(state), "it hangs");
+    cr_expect_eq(WEXITSTATUS(state), 0, "%d wrong", WEXITSTATUS(state));
+    ops->unpin(device, pinned);
     ops->event_destroy(event);
     ops->stream_destroy(stream);
     close_gpu();
@@ -255,43 +308,7 @@ Test(gpu_device, an_event_never_recorded_is_done)
     close_gpu();
 }
 
-/* ---- a kernel that the test holds up ---- */
-
-static pthread_mutex_t gate_lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t gate_opened = PTHREAD_COND_INITIALIZER;
-static bool gate_is_open;
-static int gate_result;
-
-static int pass_gate(const struct fake_cuda_launch *launch)
-{
-    (void)launch;
-    pthread_mutex_lock(&gate_lock);
-    while (!gate_is_open)
-        pthread_cond_wait(&gate_opened, &gate_lock);
-    const int result = gate_result;
-    pthread_mutex_unlock(&gate_lock);
-    return result;
-}
-
-static void open_gate(int result)
-{
-    pthread_mutex_lock(&gate_lock);
-    gate_is_open = true;
-    gate_result = result;
-    pthread_cond_broadcast(&gate_opened);
-    pthread_mutex_unlock(&gate_lock);
-}
-
-static struct hr__kernel *new_gate(void)
-{
-    static const size_t sizes[] = {8, 4, 8, 8, 8, 8, 0};
-    static const char image[] = "fake gate";
-    fake_cuda_kernel("gate", pass_gate, sizes);
-    return new_kernel((struct hr_kernel){
-        .kind = HR_KERNEL_IMAGE, .entry = "gate", .image = image, .image_size = sizeof image});
-}
-
-static const struct hr__launch one_unit = {.n_units = 1};
+/* ---- kernels that the test holds up ---- */
 
 Test(gpu_device, who_asked_is_woken_though_another_stream_is_held_up)
 {

@@ -57,6 +57,8 @@ static hr_status make(struct use *use)
         return status;
     ops = use->device->ops;
     use->pinned = ops->pin(use->device, use->in, N);
+    const enum hr__memory_kind kind = ops->memory_kind(use->device, use->in, N);
+    cr_expect(kind == HR__MEMORY_PLAIN || (use->pinned && kind == HR__MEMORY_PINNED));
     for (int i = 0; i < 2 && status == HR_OK; i++)
         status = ops->alloc(use->device, N, &use->memory[i], &error);
     for (int i = 0; i < 2 && status == HR_OK; i++)
@@ -65,6 +67,18 @@ static hr_status make(struct use *use)
         status = ops->event_create(use->device, &use->events[i], &error);
     for (int i = 0; i < 3 && status == HR_OK; i++)
         status = ops->kernel_create(use->device, &kernels[i], &use->kernels[i], &error);
+    return status;
+}
+
+/* An own stream's handle is as good as that of a user's stream. */
+static hr_status lend_and_take_back(struct use *use)
+{
+    void *handle = ops->stream_handle(use->streams[1]);
+    hr_status status = ops->lend(use->events[1], handle, &error);
+    if (status == HR_OK)
+        status = ops->take_back(use->events[0], handle, &error);
+    if (status == HR_OK)
+        status = ops->lend(use->events[0], NULL, &error);
     return status;
 }
 
@@ -92,6 +106,8 @@ static hr_status work(struct use *use)
         status = recorded != HR_OK ? recorded : done;
     if (status == HR_OK)
         status = ops->wait(use->streams[1], use->events[1], &error);
+    if (status == HR_OK)
+        status = lend_and_take_back(use);
     if (status == HR_OK)
         status = ops->copy(use->streams[1], use->out, use->memory[1], N, HR__COPY_D2H, &error);
     if (status == HR_OK)
@@ -132,6 +148,7 @@ static bool must_be_told(const char *call)
         "cuFuncGetAttribute",
         "cuEventRecord",
         "cuStreamWaitEvent",
+        "cuEventSynchronize",
         "cuMemcpyHtoDAsync",
         "cuMemcpyDtoHAsync",
         "cuMemsetD32Async",

@@ -28,6 +28,7 @@ int cuMemAlloc_v2(unsigned long long *out, size_t size);
 int cuMemFree_v2(unsigned long long address);
 int cuMemHostRegister_v2(void *memory, size_t size, unsigned flags);
 int cuMemHostUnregister(void *memory);
+int cuPointerGetAttributes(unsigned n, int *attributes, void **values, unsigned long long address);
 int cuStreamCreate(void **out, unsigned flags);
 int cuStreamDestroy_v2(void *handle);
 int cuStreamSynchronize(void *handle);

@@ -1,34 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The fake driver: start, devices, contexts, memory; and what tests ask of it. */
+/* The fake driver: start, devices, contexts; and what tests ask of it. */
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "fake_calls.h"
 #include "fake_core.h"
 
-enum { MAX_DEPTH = 16, DEVICE_BYTES = 1 << 30, ALIGNMENT = 256 };
-
-/* No address of a process has this bit, so that a mix-up crashes. */
-#define DEVICE_BIT (UINT64_C(1) << 62)
-
-struct block {
-    struct fake_context *context; /* NULL: pinned host memory */
-    char *memory;
-    size_t size;
-    struct block *next;
-};
+enum { MAX_DEPTH = 16 };
 
 pthread_mutex_t fake_lock = PTHREAD_MUTEX_INITIALIZER;
 pthread_cond_t fake_changed = PTHREAD_COND_INITIALIZER;
 struct fake_cuda_live fake_live;
 unsigned fake_max_delay_us = 30;
+unsigned fake_n_unpinned_copies;
+size_t fake_device_bytes = 1 << 30;
 
 static pid_t starter;
 static struct fake_context contexts[FAKE_N_DEVICES] = {{.device = 0}, {.device = 1}};
-static struct block *blocks;
-static struct block *pins;
 static unsigned n_calls;
 static unsigned failing_call;
 static int failing_status;
@@ -52,6 +41,7 @@ void fake_cuda_fail(unsigned nth, int status)
     failing_call = nth;
     failing_status = status;
     failed_call = NULL;
+    fake_n_unpinned_copies = 0;
     pthread_mutex_unlock(&fake_lock);
 }
 
@@ -218,7 +208,9 @@ int cuDeviceGetAttribute(int *value, int attribute, int device)
 int cuDeviceTotalMem_v2(size_t *bytes, int device)
 {
     (void)device;
-    *bytes = DEVICE_BYTES;
+    pthread_mutex_lock(&fake_lock);
+    *bytes = fake_device_bytes;
+    pthread_mutex_unlock(&fake_lock);
     return fake_begin("cuDeviceTotalMem", false);
 }
 
@@ -270,127 +262,4 @@ int cuCtxPopCurrent_v2(void **context)
         return FAKE_INVALID_CONTEXT;
     *context = stack[--depth];
     return status;
-}
-
-/* ---- memory ---- */
-
-bool fake_is_device_address(uint64_t address)
-{
-    return address & DEVICE_BIT;
-}
-
-void *fake_resolve(const struct fake_context *context, fake_address address, size_t size)
-{
-    const uintptr_t at = (uintptr_t)(address & ~DEVICE_BIT);
-    if (!fake_is_device_address(address))
-        return NULL;
-    for (struct block *b = blocks; b; b = b->next) {
-        const uintptr_t begin = (uintptr_t)b->memory;
-        if ((!context || b->context == context) && at >= begin && at + size <= begin + b->size)
-            return b->memory + (at - begin);
-    }
-    return NULL;
-}
-
-void *fake_cuda_host(uint64_t address, size_t size)
-{
-    pthread_mutex_lock(&fake_lock);
-    void *memory = fake_resolve(NULL, address, size);
-    pthread_mutex_unlock(&fake_lock);
-    if (!memory) {
-        fprintf(stderr, "fake_cuda: no %zu bytes of device memory at 0x%llx\n", size,
-                (unsigned long long)address);
-        abort();
-    }
-    return memory;
-}
-
-static void add(struct block **list, struct fake_context *context, void *memory, size_t size)
-{
-    struct block *block = malloc(sizeof *block);
-    *block = (struct block){.context = context, .memory = memory, .size = size, .next = *list};
-    *list = block;
-}
-
-/* False: no block begins there. */
-static bool take_out(struct block **list, const void *memory)
-{
-    while (*list && (*list)->memory != memory)
-        list = &(*list)->next;
-    struct block *block = *list;
-    if (!block)
-        return false;
-    *list = block->next;
-    free(block);
-    return true;
-}
-
-int cuMemGetInfo_v2(size_t *free_bytes, size_t *total_bytes)
-{
-    *free_bytes = DEVICE_BYTES / 2;
-    *total_bytes = DEVICE_BYTES;
-    return fake_begin("cuMemGetInfo", true);
-}
-
-int cuMemAlloc_v2(fake_address *out, size_t size)
-{
-    const int status = fake_begin("cuMemAlloc", true);
-    if (status != FAKE_OK)
-        return status;
-    if (size > DEVICE_BYTES)
-        return 2;
-    char *memory = aligned_alloc(ALIGNMENT, (size + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT);
-    memset(memory, 0xdd, size);
-    pthread_mutex_lock(&fake_lock);
-    add(&blocks, fake_current(), memory, size);
-    fake_live.allocations++;
-    pthread_mutex_unlock(&fake_lock);
-    *out = (fake_address)(uintptr_t)memory | DEVICE_BIT;
-    return FAKE_OK;
-}
-
-int cuMemFree_v2(fake_address address)
-{
-    int status;
-    if (!fake_begin_free("cuMemFree", &status))
-        return status;
-    char *memory = (char *)(uintptr_t)(address & ~DEVICE_BIT);
-    pthread_mutex_lock(&fake_lock);
-    const bool known = fake_is_device_address(address) && take_out(&blocks, memory);
-    fake_live.allocations -= known;
-    pthread_mutex_unlock(&fake_lock);
-    if (!known)
-        return FAKE_INVALID_VALUE;
-    free(memory);
-    return status;
-}
-
-int cuMemHostRegister_v2(void *memory, size_t size, unsigned flags)
-{
-    const int status = fake_begin("cuMemHostRegister", true);
-    bool overlaps = false;
-    (void)flags;
-    if (status != FAKE_OK)
-        return status;
-    pthread_mutex_lock(&fake_lock);
-    for (const struct block *b = pins; b; b = b->next)
-        overlaps |= (char *)memory < b->memory + b->size && b->memory < (char *)memory + size;
-    if (!overlaps) {
-        add(&pins, NULL, memory, size);
-        fake_live.pins++;
-    }
-    pthread_mutex_unlock(&fake_lock);
-    return overlaps ? FAKE_ALREADY_REGISTERED : FAKE_OK;
-}
-
-int cuMemHostUnregister(void *memory)
-{
-    int status;
-    if (!fake_begin_free("cuMemHostUnregister", &status))
-        return status;
-    pthread_mutex_lock(&fake_lock);
-    const bool known = take_out(&pins, memory);
-    fake_live.pins -= known;
-    pthread_mutex_unlock(&fake_lock);
-    return known ? status : FAKE_NOT_REGISTERED;
 }

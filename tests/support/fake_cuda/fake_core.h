@@ -11,6 +11,7 @@
 enum {
     FAKE_OK = 0,
     FAKE_INVALID_VALUE = 1,
+    FAKE_OUT_OF_MEMORY = 2,
     FAKE_NOT_INITIALIZED = 3,
     FAKE_NO_DEVICE = 100,
     FAKE_INVALID_DEVICE = 101,
@@ -21,6 +22,7 @@ enum {
     FAKE_NOT_READY = 600,
     FAKE_ALREADY_REGISTERED = 712,
     FAKE_NOT_REGISTERED = 713,
+    FAKE_NOT_SUPPORTED = 801,
     FAKE_N_DEVICES = 2,
 };
 
@@ -37,6 +39,8 @@ extern pthread_mutex_t fake_lock;
 extern pthread_cond_t fake_changed;
 extern struct fake_cuda_live fake_live;
 extern unsigned fake_max_delay_us;
+extern unsigned fake_n_unpinned_copies;
+extern size_t fake_device_bytes;
 
 /* Each call begins with it; 0, or what the call has to return. */
 int fake_begin(const char *call, bool needs_context);
@@ -48,6 +52,8 @@ struct fake_context *fake_current(void);
 /* Under the lock. NULL: not device memory of the context. */
 void *fake_resolve(const struct fake_context *context, fake_address address, size_t size);
 bool fake_is_device_address(uint64_t address);
+/* Whether a copy may have this range as its host side; counts those that are not pinned. */
+bool fake_is_host_range(const void *memory, size_t size);
 
 /* A registered kernel. */
 struct fake_kernel {

@@ -10,6 +10,7 @@
 #ifndef FAKE_CUDA_H
 #define FAKE_CUDA_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -43,12 +44,18 @@ void *fake_cuda_host(uint64_t address, size_t size);
 
 /* Before each operation a stream waits for up to so many microseconds. */
 void fake_cuda_set_delay(unsigned max_us);
+/* What each device has, for allocations from now on; 1 GiB before. */
+void fake_cuda_set_memory(size_t bytes);
+/* Whether memory of the host is refused to be pinned, as systems do that limit it. */
+void fake_cuda_refuse_pins(bool refuse);
 /* The nth call from now, counted from 1, returns status; 0: none does. Calls that give something
  * back do so all the same, as real drivers do. */
 void fake_cuda_fail(unsigned nth, int status);
 /* How many calls there were since then, and the name of the one that failed; NULL: none has yet. */
 unsigned fake_cuda_n_calls(void);
 const char *fake_cuda_failed_call(void);
+/* Copies since then whose host side is not pinned where it begins. */
+unsigned fake_cuda_unpinned_copies(void);
 
 struct fake_cuda_live fake_cuda_live(void);
 /* The context of the calling thread, and how many are on its stack. */

@@ -116,6 +116,14 @@ static void *run(void *argument)
 
 /* ---- streams ---- */
 
+static void start(struct stream *stream)
+{
+    stream->context = fake_current();
+    stream->last = &stream->first;
+    stream->random = (unsigned long long)(uintptr_t)stream;
+    pthread_create(&stream->thread, NULL, run, stream);
+}
+
 int cuStreamCreate(void **out, unsigned flags)
 {
     const int status = fake_begin("cuStreamCreate", true);
@@ -124,24 +132,35 @@ int cuStreamCreate(void **out, unsigned flags)
     if (flags != 1)
         return FAKE_INVALID_VALUE; /* streams must not be ordered with the default one */
     struct stream *stream = calloc(1, sizeof *stream);
-    stream->context = fake_current();
-    stream->last = &stream->first;
-    stream->random = (unsigned long long)(uintptr_t)stream;
-    pthread_create(&stream->thread, NULL, run, stream);
     pthread_mutex_lock(&fake_lock);
+    start(stream);
     fake_live.streams++;
     pthread_mutex_unlock(&fake_lock);
     *out = stream;
     return FAKE_OK;
 }
 
+/* A stream of the user's, or the default one of the current context: one for all threads. Under the
+ * lock. */
+static struct stream *stream_of(void *handle)
+{
+    enum { LEGACY = 1, PER_THREAD = 2 };
+    static struct stream defaults[FAKE_N_DEVICES];
+    if (handle && (uintptr_t)handle != LEGACY && (uintptr_t)handle != PER_THREAD)
+        return handle;
+    struct stream *stream = &defaults[fake_current()->device];
+    if (!stream->context)
+        start(stream);
+    return stream;
+}
+
 int cuStreamSynchronize(void *handle)
 {
-    struct stream *stream = handle;
     int status = fake_begin("cuStreamSynchronize", true);
     if (status != FAKE_OK)
         return status;
     pthread_mutex_lock(&fake_lock);
+    const struct stream *stream = stream_of(handle);
     while (stream->n_open > 0)
         pthread_cond_wait(&fake_changed, &fake_lock);
     status = stream->context->failure;
@@ -166,8 +185,9 @@ int cuStreamDestroy_v2(void *handle)
 }
 
 /* Takes over a copy of *what. Under the lock. */
-static int enqueue(struct stream *stream, const struct op *what)
+static int enqueue(void *handle, const struct op *what)
 {
+    struct stream *stream = stream_of(handle);
     if (stream->context != fake_current())
         return FAKE_INVALID_HANDLE;
     struct op *op = malloc(sizeof *op);
@@ -259,12 +279,13 @@ int cuEventQuery(void *handle)
 int cuEventSynchronize(void *handle)
 {
     const struct event *event = handle;
-    const int status = fake_begin("cuEventSynchronize", true);
+    int status = fake_begin("cuEventSynchronize", true);
     if (status != FAKE_OK)
         return status;
     pthread_mutex_lock(&fake_lock);
     while (event->n_done < event->n_recorded)
         pthread_cond_wait(&fake_changed, &fake_lock);
+    status = event->context->failure;
     pthread_mutex_unlock(&fake_lock);
     return status;
 }
@@ -287,7 +308,15 @@ int cuEventElapsedTime(float *ms, void *from, void *to)
 
 /* ---- copies ---- */
 
-/* Resolves device addresses; a host address that is one of the device's is refused. */
+/* The side of a copy in memory of this process; NULL: it cannot be one. Under the lock. */
+static void *side_of(fake_address address, bool on_device, size_t size)
+{
+    if (on_device)
+        return fake_resolve(fake_current(), address, size);
+    void *memory = (void *)(uintptr_t)address;
+    return fake_is_host_range(memory, size) ? memory : NULL;
+}
+
 static int enqueue_copy(const char *call, void *stream, fake_address to, bool to_device,
                         fake_address from, bool from_device, size_t size)
 {
@@ -296,11 +325,9 @@ static int enqueue_copy(const char *call, void *stream, fake_address to, bool to
     if (status != FAKE_OK)
         return status;
     pthread_mutex_lock(&fake_lock);
-    op.to = to_device ? fake_resolve(fake_current(), to, size) : (void *)(uintptr_t)to;
-    op.from = from_device ? fake_resolve(fake_current(), from, size) : (void *)(uintptr_t)from;
-    const bool mixed_up = (!to_device && fake_is_device_address(to)) ||
-                          (!from_device && fake_is_device_address(from));
-    status = op.to && op.from && !mixed_up ? enqueue(stream, &op) : FAKE_INVALID_VALUE;
+    op.to = side_of(to, to_device, size);
+    op.from = side_of(from, from_device, size);
+    status = op.to && op.from ? enqueue(stream, &op) : FAKE_INVALID_VALUE;
     pthread_mutex_unlock(&fake_lock);
     return status;
 }

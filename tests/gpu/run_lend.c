@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What a real driver says of memory, and the order between the engine's streams and a user's. Much
+ * is copied before the bytes that are looked at, so that a wait that is missing shows in them.
+ * Exits with 77 where there is no GPU. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend.h"
+#include "cuda_driver.h"
+
+enum { BYTES = 32 << 20, N_COPIES = 16, LEGACY = 1, PER_THREAD = 2, NO_GPU = 77 };
+
+static const struct hr__cuda_calls *cuda;
+static struct hr__device *device;
+static const struct hr__device_ops *ops;
+static struct hr__stream *stream;
+static struct hr__event *event;
+static void *context;
+static unsigned char *in; /* pinned, as out */
+static unsigned char *out;
+static void *memory; /* of the device */
+static unsigned n_failed;
+
+static void expect(bool is, const char *what)
+{
+    printf("%s %s\n", is ? "ok" : "not ok", what);
+    n_failed += !is;
+}
+
+static bool open_all(void)
+{
+    char why[HR_ERROR_TEXT];
+    hr_error error;
+    cuda = hr__cuda_load(why, sizeof why);
+    if (hr__device_open("cuda", &device, why, sizeof why, &error) != HR_OK) {
+        printf("# left out: %s\n", error.text);
+        return false;
+    }
+    ops = device->ops;
+    in = aligned_alloc(4096, BYTES);
+    out = aligned_alloc(4096, BYTES);
+    expect(in && out && ops->pin(device, in, BYTES) && ops->pin(device, out, BYTES) &&
+               ops->alloc(device, BYTES, &memory, &error) == HR_OK &&
+               ops->stream_create(device, HR__STREAM_H2D, &stream, &error) == HR_OK &&
+               ops->event_create(device, &event, &error) == HR_OK &&
+               cuda->primary_ctx_retain(&context, 0) == 0,
+           "opened");
+    return n_failed == 0;
+}
+
+static void close_all(void)
+{
+    ops->stream_destroy(stream);
+    ops->event_destroy(event);
+    ops->free(device, memory);
+    ops->unpin(device, in);
+    ops->unpin(device, out);
+    ops->close(device);
+    cuda->primary_ctx_release(0);
+    free(in);
+    free(out);
+}
+
+/* ---- memory ---- */
+
+static void expect_kind(const void *at, size_t size, enum hr__memory_kind kind, const char *what)
+{
+    expect(ops->memory_kind(device, at, size) == kind, what);
+}
+
+static void look_at_memory(void)
+{
+    enum { PART = 8192 };
+    unsigned char *bytes = aligned_alloc(4096, 4 * PART);
+    unsigned char *pinned = bytes + PART - 100; /* in the middle of a page */
+    expect_kind(NULL, 0, HR__MEMORY_PLAIN, "NULL is plain");
+    expect_kind(bytes, PART, HR__MEMORY_PLAIN, "memory is plain");
+    expect(ops->pin(device, pinned, PART), "it is pinned");
+    expect_kind(pinned, PART, HR__MEMORY_PINNED, "pinned memory is");
+    expect_kind(pinned + PART - 1, 1, HR__MEMORY_PINNED, "and so is its last byte");
+    expect_kind(pinned, PART + 1, HR__MEMORY_PLAIN, "but not with the byte behind");
+    expect_kind(pinned - 1, PART, HR__MEMORY_PLAIN, "nor with that before");
+    expect(!ops->pin(device, pinned - 10, PART), "memory that is pinned in part is not pinned");
+    expect(ops->pin(device, pinned + PART, PART), "memory behind it is pinned");
+    expect_kind(pinned, 2 * PART, HR__MEMORY_PLAIN, "across both it is plain");
+    ops->unpin(device, pinned + PART);
+    ops->unpin(device, pinned);
+    expect_kind(pinned, PART, HR__MEMORY_PLAIN, "and plain again when it is unpinned");
+    expect_kind(memory, BYTES, HR__MEMORY_DEVICE, "the device's memory is");
+    free(bytes);
+}
+
+/* ---- order ---- */
+
+/* The last of the copies brings the value. */
+static void prepare(unsigned char value)
+{
+    memset(in, value, BYTES);
+    memset(out, 0, BYTES);
+}
+
+static bool has_come(unsigned char value)
+{
+    return out[0] == value && memcmp(out, out + 1, BYTES - 1) == 0;
+}
+
+static void lend_to(void *foreign, unsigned char value, const char *what)
+{
+    bool ok = true;
+    prepare(value);
+    for (int i = 0; i < N_COPIES; i++)
+        ok = ok && ops->copy(stream, memory, in, BYTES, HR__COPY_H2D, NULL) == HR_OK;
+    ok = ok && ops->record(stream, event, NULL) == HR_OK;
+    ok = ok && ops->lend(event, foreign, NULL) == HR_OK;
+    cuda->ctx_push_current(context);
+    ok = ok && cuda->memcpy_d2h(out, (uintptr_t)memory, BYTES, foreign) == 0;
+    ok = ok && cuda->stream_synchronize(foreign) == 0;
+    cuda->ctx_pop_current(&context);
+    expect(ok && has_come(value), what);
+}
+
+static void take_back_from(void *foreign, unsigned char value, const char *what)
+{
+    bool ok = true;
+    prepare(value);
+    cuda->ctx_push_current(context);
+    for (int i = 0; i < N_COPIES; i++)
+        ok = ok && cuda->memcpy_h2d((uintptr_t)memory, in, BYTES, foreign) == 0;
+    ok = ok && ops->take_back(event, foreign, NULL) == HR_OK;
+    cuda->ctx_pop_current(&context);
+    ok = ok && ops->wait(stream, event, NULL) == HR_OK;
+    ok = ok && ops->copy(stream, out, memory, BYTES, HR__COPY_D2H, NULL) == HR_OK;
+    ok = ok && ops->record(stream, event, NULL) == HR_OK;
+    ok = ok && ops->lend(event, NULL, NULL) == HR_OK;
+    ok = ok && ops->query(event, NULL) == HR_OK;
+    expect(ok && has_come(value), what);
+}
+
+int main(void)
+{
+    void *foreign = NULL;
+    if (!open_all())
+        return n_failed > 0 ? EXIT_FAILURE : NO_GPU;
+    look_at_memory();
+    cuda->ctx_push_current(context);
+    expect(cuda->stream_create(&foreign, HR__CUDA_STREAM_NON_BLOCKING) == 0, "a user's stream");
+    cuda->ctx_pop_current(&context);
+    lend_to(foreign, 1, "the user's stream waits");
+    take_back_from(foreign, 2, "the engine waits for the user's stream");
+    lend_to((void *)LEGACY, 3, "the default stream waits");
+    take_back_from((void *)LEGACY, 4, "the engine waits for the default stream");
+    lend_to((void *)PER_THREAD, 5, "the thread's default stream waits");
+    take_back_from((void *)PER_THREAD, 6, "the engine waits for the thread's default stream");
+    cuda->ctx_push_current(context);
+    expect(cuda->event_query(ops->event_handle(event)) == 0, "the event's handle is the driver's");
+    cuda->stream_destroy(foreign);
+    cuda->ctx_pop_current(&context);
+    close_all();
+    return n_failed > 0 ? EXIT_FAILURE : EXIT_SUCCESS;
+}
