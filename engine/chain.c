@@ -1,25 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Plans a chain: segments, units, and the memory that chunks need between kernels. */
+/* Makes and frees what a chain needs, and tells what its reductions found. */
 #include "chain.h"
 
-#include <assert.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "context.h"
 #include "status.h"
 
 static const struct hr__where here = {.stage = HR_STAGE_KERNEL};
 
-enum { ALIGNMENT = 64 }; /* of buffers between kernels: a cache line */
+enum { ALIGNMENT = 256, COUNT_BYTES = 256 };
 
-static uint64_t gcd(uint64_t a, uint64_t b)
+static hr_status no_memory(hr_error *error)
 {
-    while (b) {
-        const uint64_t rest = a % b;
-        a = b;
-        b = rest;
-    }
-    return a;
+    return hr__fail(error, HR_ENOMEM, here, "kernels: out of memory");
 }
 
 static size_t round_up(size_t size)
@@ -27,128 +22,17 @@ static size_t round_up(size_t size)
     return (size + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
 }
 
-/* ---- segments and units ---- */
-
-static bool maps(const struct hr__link *link)
-{
-    return link->info.unit_out_bytes != 0;
-}
-
-/* Finds the smallest number of bytes that is whole units for every kernel of the segment. At a
- * kernel there are unit * a / b bytes, a / b being the ratio of what precedes it; that must be a
- * multiple of its own unit u, so `unit` must be one of u * b / gcd(u * b, a). */
-static hr_status find_unit(const struct hr__chain *chain, struct hr__segment *segment,
-                           hr_error *error)
-{
-    uint64_t unit = 1;
-    uint64_t a = 1;
-    uint64_t b = 1;
-    for (unsigned i = segment->first; i < segment->end; i++) {
-        const struct hr__link *link = &chain->links[i];
-        const uint64_t in = link->info.unit_in_bytes;
-        const uint64_t wanted = in * b / gcd(in * b, a);
-        unit = unit / gcd(unit, wanted) * wanted;
-        if (unit > 1u << 30)
-            return hr__fail(error, HR_EINVAL, here,
-                            "kernels: the units of kernels 0 to %u have no common multiple under 1 "
-                            "GiB",
-                            i);
-        if (!maps(link))
-            continue;
-        const uint64_t common = gcd(a * link->info.unit_out_bytes, b * in);
-        a = a * link->info.unit_out_bytes / common;
-        b = b * in / common;
-    }
-    segment->unit = (size_t)unit;
-    return HR_OK;
-}
-
-static hr_status cut_segments(struct hr__chain *chain, hr_error *error)
-{
-    assert(chain->n_links > 0);
-    chain->segments = calloc(chain->n_links, sizeof *chain->segments);
-    if (!chain->segments)
-        return hr__fail(error, HR_ENOMEM, here, "kernels: out of memory");
-    unsigned first = 0;
-    for (unsigned i = 0; i < chain->n_links; i++) {
-        if (!chain->links[i].info.is_counted && i + 1 < chain->n_links)
-            continue;
-        struct hr__segment *segment = &chain->segments[chain->n_segments++];
-        segment->first = first;
-        segment->end = first = i + 1;
-        const hr_status status = find_unit(chain, segment, error);
-        if (status < 0)
-            return status;
-        assert(segment->unit > 0);
-        if (!(segment->carry = malloc(segment->unit)))
-            return hr__fail(error, HR_ENOMEM, here, "kernels: out of memory");
-    }
-    return HR_OK;
-}
-
-/* ---- memory ---- */
-
-/* Follows the largest chunk through the chain. */
-static hr_status size_buffers(struct hr__chain *chain, size_t chunk_size, hr_error *error)
-{
-    uint64_t size = chunk_size;
-    uint64_t of_unit = hr__chain_unit(chain);
-    uint64_t largest = 0;
-    unsigned n_maps = 0;
-    chain->unit_out = 1;
-    for (unsigned s = 0; s < chain->n_segments; s++) {
-        const struct hr__segment *segment = &chain->segments[s];
-        if (s > 0) { /* with what was carried */
-            size += segment->unit - 1;
-            if (segment->unit - 1 > chain->headroom)
-                chain->headroom = round_up(segment->unit - 1);
-        }
-        for (unsigned i = segment->first; i < segment->end; i++) {
-            const struct hr__kernel_info *info = &chain->links[i].info;
-            if (!info->unit_out_bytes)
-                continue;
-            n_maps++;
-            size = size / info->unit_in_bytes * info->unit_out_bytes;
-            of_unit = of_unit / info->unit_in_bytes * info->unit_out_bytes;
-            largest = size > largest ? size : largest;
-            chain->unit_out = info->unit_out_bytes;
-            if (size > 1ull << 32)
-                return hr__fail(error, HR_EINVAL, here,
-                                "kernels: kernel %u gives over 4 GiB for a chunk; set chunk_size "
-                                "lower",
-                                i);
-        }
-    }
-    chain->bytes_out_of_unit = of_unit;
-    chain->buffer_bytes = chain->headroom + round_up((size_t)largest);
-    chain->chunk_bytes = chain->buffer_bytes * (n_maps > 2 ? 2 : n_maps);
-    return HR_OK;
-}
-
-/* ---- what the device makes ---- */
-
-static hr_status make_states(struct hr__chain *chain, struct hr__link *link, hr_error *error)
-{
-    struct hr__device *device = chain->device;
-    for (unsigned i = 0; i < chain->n_streams; i++) {
-        const hr_status status =
-            device->ops->alloc(device, link->info.state_bytes, &link->states[i], error);
-        if (status < 0)
-            return status;
-        hr__reduce_init(&link->info.spec, link->states[i]);
-    }
-    return HR_OK;
-}
+/* ---- kernels ---- */
 
 static hr_status make_links(struct hr__chain *chain, const struct hr_pipeline_config *config,
                             hr_error *error)
 {
     const struct hr__device_ops *ops = chain->device->ops;
-    chain->links = calloc(config->n_kernels, sizeof *chain->links);
+    chain->links = calloc((size_t)config->n_kernels + 1, sizeof *chain->links);
     if (!chain->links)
-        return hr__fail(error, HR_ENOMEM, here, "kernels: out of memory");
+        return no_memory(error);
     const char *at = (const char *)config->kernels;
-    const size_t stride = config->kernels[0].struct_size;
+    const size_t stride = config->n_kernels ? config->kernels[0].struct_size : 0;
     for (uint32_t i = 0; i < config->n_kernels; i++, at += stride) {
         struct hr_kernel kernel;
         struct hr__link *link = &chain->links[i];
@@ -165,116 +49,303 @@ static hr_status make_links(struct hr__chain *chain, const struct hr_pipeline_co
     return HR_OK;
 }
 
-static hr_status make_streams(struct hr__chain *chain, unsigned depth, hr_error *error)
-{
-    struct hr__device *device = chain->device;
-    const unsigned n_queues = chain->n_segments * chain->n_streams;
-    chain->queues = calloc(n_queues, sizeof *chain->queues);
-    chain->events = calloc(2 * (size_t)depth, sizeof(struct hr__event *));
-    if (!chain->queues || !chain->events)
-        return hr__fail(error, HR_ENOMEM, here, "kernels: out of memory");
-    for (; chain->n_queues < n_queues; chain->n_queues++) {
-        const hr_status status = device->ops->stream_create(
-            device, HR__STREAM_KERNELS, &chain->queues[chain->n_queues].stream, error);
-        if (status < 0)
-            return status;
-    }
-    for (; chain->n_events < 2 * depth; chain->n_events++) {
-        const hr_status status =
-            device->ops->event_create(device, &chain->events[chain->n_events], error);
-        if (status < 0)
-            return status;
-    }
-    return HR_OK;
-}
+/* ---- streams and events ---- */
 
-static hr_status build(struct hr__chain *chain, const struct hr_pipeline_config *config,
-                       unsigned depth, size_t *chunk_size, hr_error *error)
+static hr_status add_queue(struct hr__chain *chain, enum hr__stream_use use, enum hr__leg leg,
+                           hr_error *error)
 {
-    hr_status status = make_links(chain, config, error);
+    struct hr__device_queue *queue = &chain->queues[chain->n_queues];
+    const hr_status status = hr__store_stream(chain->store, use, &queue->stream, error);
+    queue->leg = leg;
     if (status == HR_OK)
-        status = cut_segments(chain, error);
-    if (status < 0)
-        return status;
-    const size_t unit = hr__chain_unit(chain);
-    if (*chunk_size < unit)
-        *chunk_size = unit;
-    *chunk_size = *chunk_size / unit * unit;
-    status = size_buffers(chain, *chunk_size, error);
-    if (status == HR_OK)
-        status = make_streams(chain, depth, error);
-    for (unsigned i = 0; status == HR_OK && i < chain->n_links; i++)
-        if (chain->links[i].info.is_reduction)
-            status = make_states(chain, &chain->links[i], error);
+        chain->n_queues++;
     return status;
 }
 
-hr_status hr__chain_create(struct hr__device *device, const struct hr_pipeline_config *config,
-                           unsigned depth, size_t *chunk_size, struct hr__chain **out,
-                           hr_error *error)
+static hr_status make_queues(struct hr__chain *chain, hr_error *error)
+{
+    const struct hr__segment *last = &chain->segments[chain->n_segments - 1];
+    const unsigned n = last->first_queue + last->n_queues;
+    hr_status status = HR_OK;
+    chain->queues = calloc((size_t)n + 2, sizeof *chain->queues);
+    if (!chain->queues)
+        return no_memory(error);
+    while (chain->n_queues < n && status == HR_OK)
+        status = add_queue(chain, HR__STREAM_KERNELS, HR__LEG_RUN, error);
+    if (status == HR_OK && !chain->host_memory)
+        status = add_queue(chain, HR__STREAM_H2D, HR__LEG_IN, error);
+    if (status == HR_OK && !chain->host_memory)
+        status = add_queue(chain, HR__STREAM_D2H, HR__LEG_OUT, error);
+    return status;
+}
+
+static hr_status make_events(struct hr__chain *chain, hr_error *error)
+{
+    hr_status status = HR_OK;
+    chain->events = calloc((size_t)chain->depth * HR__N_MARKS, sizeof(struct hr__event *));
+    if (!chain->events)
+        return no_memory(error);
+    for (size_t i = 0; i < (size_t)chain->depth * HR__N_MARKS && status == HR_OK; i++) {
+        const enum hr__mark mark = i % HR__N_MARKS;
+        if (!chain->host_memory || mark == HR__RUN_BEGUN || mark == HR__RUN_DONE)
+            status = hr__store_event(chain->store, &chain->events[i], error);
+    }
+    for (unsigned i = 0; i < 2 && status == HR_OK && !chain->host_memory; i++)
+        status = hr__store_event(chain->store, &chain->epochs[i], error);
+    if (status == HR_OK && !chain->host_memory)
+        status = hr__store_event(chain->store, &chain->fetched, error);
+    return status;
+}
+
+/* ---- memory ---- */
+
+static hr_status make_carries(struct hr__chain *chain, hr_error *error)
+{
+    hr_status status = HR_OK;
+    for (unsigned i = 1; i < chain->n_segments && status == HR_OK; i++) {
+        void *memory = NULL;
+        status = hr__store_alloc(chain->store, round_up(chain->segments[i].unit), &memory, error);
+        chain->segments[i].carry = memory;
+    }
+    return status;
+}
+
+static hr_status make_buffers(struct hr__chain *chain, hr_error *error)
+{
+    void *memory = NULL;
+    if (chain->host_memory)
+        return HR_OK;
+    const size_t stride = chain->n_buffers * chain->buffer_bytes + COUNT_BYTES;
+    const hr_status status = hr__store_alloc(chain->store, chain->depth * stride, &memory, error);
+    chain->buffers = memory;
+    chain->buffers_stride = stride;
+    return status;
+}
+
+static size_t states_bytes(const struct hr__chain *chain)
+{
+    size_t bytes = 0;
+    for (unsigned i = 0; i < chain->n_links; i++)
+        bytes += chain->links[i].state_stride * chain->n_streams;
+    return bytes;
+}
+
+/* Pinned where there are copies: a copy from ordinary memory would be waited for. */
+static hr_status lease_cells(struct hr__chain *chain, size_t size, hr_error *error)
+{
+    void *memory = NULL;
+    if (chain->host_memory) {
+        const hr_status status = hr__store_alloc(chain->store, size, &memory, error);
+        chain->cells = memory;
+        chain->cells_bytes = size;
+        return status;
+    }
+    const hr_status status =
+        hr__memory_lease(chain->memory, size, chain->device, &chain->cells_region);
+    if (status != HR_OK)
+        return hr__fail(
+            error, status, here, "kernels: no memory for %zu bytes of their results: %s", size,
+            status == HR_AGAIN ? "the context's memory is all leased (max_memory, --memory)"
+                               : "the system has no more");
+    chain->cells = chain->cells_region->memory;
+    return HR_OK;
+}
+
+static hr_status make_cells(struct hr__chain *chain, hr_error *error)
+{
+    for (unsigned i = 0; i < chain->n_links; i++)
+        if (chain->links[i].info.is_reduction)
+            chain->links[i].state_stride = round_up(chain->links[i].info.state_bytes);
+    const size_t states = states_bytes(chain);
+    const size_t counts = hr__chain_is_counted(chain) ? chain->depth * sizeof *chain->counts : 0;
+    if (states + counts == 0)
+        return HR_OK;
+    const hr_status status = lease_cells(chain, states + counts, error);
+    if (status != HR_OK)
+        return status;
+    char *at = chain->cells;
+    for (unsigned i = 0; i < chain->n_links; i++) {
+        chain->links[i].found = at;
+        at += chain->links[i].state_stride * chain->n_streams;
+    }
+    chain->counts = counts ? (uint64_t *)(void *)at : NULL;
+    return HR_OK;
+}
+
+/* The copy to the device is in order with the kernels of its stream. */
+static hr_status make_states(struct hr__chain *chain, const struct hr__segment *segment,
+                             struct hr__link *link, hr_error *error)
+{
+    const struct hr__device_ops *ops = chain->device->ops;
+    const size_t size = link->state_stride;
+    void *memory = link->found;
+    hr_status status = HR_OK;
+    if (!chain->host_memory)
+        status = hr__store_alloc(chain->store, size * chain->n_streams, &memory, error);
+    link->states = memory;
+    for (unsigned k = 0; k < segment->n_queues && status == HR_OK; k++) {
+        char *found = link->found + k * size;
+        hr__reduce_init(&link->info.spec, found);
+        if (!chain->host_memory)
+            status = ops->copy(chain->queues[segment->first_queue + k].stream,
+                               link->states + k * size, found, size, HR__COPY_H2D, error);
+    }
+    return status;
+}
+
+static hr_status make_all_states(struct hr__chain *chain, hr_error *error)
+{
+    hr_status status = make_cells(chain, error);
+    for (unsigned s = 0; s < chain->n_segments; s++) {
+        const struct hr__segment *segment = &chain->segments[s];
+        for (unsigned i = segment->first; i < segment->end && status == HR_OK; i++)
+            if (chain->links[i].info.is_reduction)
+                status = make_states(chain, segment, &chain->links[i], error);
+    }
+    return status;
+}
+
+/* ---- life ---- */
+
+static hr_status build(struct hr__chain *chain, const struct hr_pipeline_config *config,
+                       size_t *chunk_size, hr_error *error)
+{
+    hr_status status = make_links(chain, config, error);
+    if (status == HR_OK)
+        status = hr__chain_plan(chain, chunk_size, error);
+    if (status == HR_OK)
+        status = make_queues(chain, error);
+    if (status == HR_OK)
+        status = make_events(chain, error);
+    if (status == HR_OK)
+        status = make_carries(chain, error);
+    if (status == HR_OK)
+        status = make_buffers(chain, error);
+    return status == HR_OK ? make_all_states(chain, error) : status;
+}
+
+hr_status hr__chain_create(hr_context *context, struct hr__store *store,
+                           const struct hr_pipeline_config *config, unsigned depth,
+                           size_t *chunk_size, struct hr__chain **out, hr_error *error)
 {
     struct hr__chain *chain = calloc(1, sizeof *chain);
     if (!chain)
-        return hr__fail(error, HR_ENOMEM, here, "kernels: out of memory");
-    chain->device = device;
-    const unsigned wanted =
-        config->n_streams ? config->n_streams : device->ops->info(device)->n_streams;
+        return no_memory(error);
+    const struct hr__device_info *info = store->device->ops->info(store->device);
+    chain->store = store;
+    chain->device = store->device;
+    chain->memory = &context->memory;
+    chain->host_memory = info->host_memory;
+    chain->depth = depth;
+    const unsigned wanted = config->n_streams ? config->n_streams : info->n_streams;
     const unsigned most = depth < HR__MAX_STREAMS ? depth : HR__MAX_STREAMS;
     chain->n_streams = wanted < most ? wanted : most;
-    const hr_status status = build(chain, config, depth, chunk_size, error);
-    if (status < 0)
+    const hr_status status = build(chain, config, chunk_size, error);
+    if (status != HR_OK)
         hr__chain_free(chain);
     else
         *out = chain;
     return status;
 }
 
+/* What was created may not have run yet, copies of states, say; and users may still read what was
+ * lent to them. */
+static void wait_for_all(struct hr__chain *chain)
+{
+    const struct hr__device_ops *ops = chain->device->ops;
+    if (chain->host_memory || !chain->events)
+        return;
+    for (unsigned i = 0; i < chain->n_queues && chain->fetched; i++)
+        if (ops->record(chain->queues[i].stream, chain->fetched, NULL) < 0 ||
+            ops->lend(chain->fetched, NULL, NULL) < 0)
+            chain->failed = true;
+    for (unsigned i = 0; i < chain->depth; i++) {
+        struct hr__event *back = chain->events[i * HR__N_MARKS + HR__GIVEN_BACK];
+        if (back && ops->lend(back, NULL, NULL) < 0)
+            chain->failed = true;
+    }
+}
+
+static void free_links(struct hr__chain *chain)
+{
+    for (unsigned i = 0; i < chain->n_links; i++) {
+        struct hr__link *link = &chain->links[i];
+        if (link->states && !chain->host_memory)
+            hr__store_return(chain->store, link->states, link->state_stride * chain->n_streams);
+        chain->device->ops->kernel_destroy(link->kernel);
+    }
+    free(chain->links);
+}
+
 void hr__chain_free(struct hr__chain *chain)
 {
+    static const enum hr__stream_use uses[] = {[HR__LEG_IN] = HR__STREAM_H2D,
+                                               [HR__LEG_RUN] = HR__STREAM_KERNELS,
+                                               [HR__LEG_OUT] = HR__STREAM_D2H};
     if (!chain)
         return;
-    struct hr__device *device = chain->device;
+    struct hr__store *store = chain->store;
+    wait_for_all(chain);
     for (unsigned i = 0; i < chain->n_queues; i++)
-        device->ops->stream_destroy(chain->queues[i].stream);
-    for (unsigned i = 0; i < chain->n_events; i++)
-        device->ops->event_destroy(chain->events[i]);
-    for (unsigned i = 0; i < chain->n_links; i++) {
-        for (unsigned k = 0; k < chain->n_streams; k++)
-            if (chain->links[i].states[k])
-                device->ops->free(device, chain->links[i].states[k]);
-        device->ops->kernel_destroy(chain->links[i].kernel);
-    }
+        hr__store_return_stream(store, uses[chain->queues[i].leg], chain->queues[i].stream,
+                                chain->failed);
+    for (size_t i = 0; chain->events && i < (size_t)chain->depth * HR__N_MARKS; i++)
+        hr__store_return_event(store, chain->events[i], chain->failed);
+    for (unsigned i = 0; i < 2; i++)
+        hr__store_return_event(store, chain->epochs[i], chain->failed);
+    hr__store_return_event(store, chain->fetched, chain->failed);
     for (unsigned i = 0; i < chain->n_segments; i++)
-        free(chain->segments[i].carry);
+        hr__store_return(store, chain->segments[i].carry, round_up(chain->segments[i].unit));
+    hr__store_return(store, chain->buffers, chain->depth * chain->buffers_stride);
+    free_links(chain);
+    if (chain->host_memory)
+        hr__store_return(store, chain->cells, chain->cells_bytes);
+    hr__memory_return(chain->memory, chain->cells_region);
     free(chain->segments);
     free(chain->queues);
     free(chain->events);
-    free(chain->links);
     free(chain);
 }
 
-size_t hr__chain_unit(const struct hr__chain *chain)
+/* ---- results ---- */
+
+static unsigned n_states(const struct hr__chain *chain, unsigned link)
 {
-    assert(!chain || chain->segments);
-    return chain ? chain->segments[0].unit : 1;
+    const struct hr__segment *segment = chain->segments;
+    while (link >= segment->end)
+        segment++;
+    return segment->n_queues;
 }
 
-bool hr__chain_is_counted(const struct hr__chain *chain)
+/* All kernels are done. On the stream for copies, which is idle then or ends with them. */
+bool hr__chain_fetch(struct hr__chain *chain)
 {
-    for (unsigned i = 0; i < chain->n_links; i++)
-        if (chain->links[i].info.is_counted)
-            return true;
-    return false;
+    const struct hr__device_ops *ops = chain->device->ops;
+    bool any = false;
+    if (chain->host_memory)
+        return false;
+    struct hr__stream *stream = chain->queues[chain->n_queues - 1].stream;
+    for (unsigned i = 0; i < chain->n_links; i++) {
+        struct hr__link *link = &chain->links[i];
+        if (!link->info.is_reduction)
+            continue;
+        any = true; /* a failure is told by the event behind it */
+        (void)!ops->copy(stream, link->found, link->states, link->state_stride * n_states(chain, i),
+                         HR__COPY_D2H, NULL);
+    }
+    if (any)
+        ops->record(stream, chain->fetched, NULL);
+    return any;
 }
 
 void hr__chain_result(struct hr__chain *chain, unsigned index, struct hr__reduce_result *result)
 {
     for (unsigned i = 0; i < chain->n_links && !chain->merged; i++) {
         struct hr__link *link = &chain->links[i];
-        for (unsigned k = 1; link->info.is_reduction && k < chain->n_streams; k++)
-            hr__reduce_merge(&link->info.spec, link->states[0], link->states[k]);
+        for (unsigned k = 1; link->info.is_reduction && k < n_states(chain, i); k++)
+            hr__reduce_merge(&link->info.spec, link->found, link->found + k * link->state_stride);
     }
     chain->merged = true;
     struct hr__link *link = &chain->links[index];
-    hr__reduce_finish(&link->info.spec, link->states[0], result);
+    hr__reduce_finish(&link->info.spec, link->found, result);
 }

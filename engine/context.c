@@ -97,6 +97,20 @@ void hr__context_hold(hr_context *context)
     atomic_fetch_add_explicit(&context->holders, 1, memory_order_relaxed);
 }
 
+static void free_devices(hr_context *context)
+{
+    while (context->names) {
+        struct hr__device_name *name = context->names;
+        context->names = name->next;
+        free(name);
+    }
+    while (context->stores) {
+        struct hr__store *store = context->stores;
+        context->stores = store->next;
+        hr__store_free(store);
+    }
+}
+
 void hr_context_free(hr_context *context)
 {
     if (context && getpid() != context->pid)
@@ -109,71 +123,10 @@ void hr_context_free(hr_context *context)
 #if HR_HAVE_ZSTD
     hr__codecs_destroy(&context->codecs);
 #endif
-    while (context->devices) {
-        struct hr__open_device *open = context->devices;
-        context->devices = open->next;
-        open->device->ops->close(open->device);
-        free(open);
-    }
+    free_devices(context);
     pthread_mutex_destroy(&context->devices_lock);
     pthread_mutex_destroy(&context->log_lock);
     free(context);
-}
-
-/* Pipelines do not copy to a device's own memory yet: "auto" passes such a device by. */
-static hr_status open_usable(const char *name, struct hr__device **out, char *why, size_t why_size,
-                             hr_error *error)
-{
-    const hr_status status = hr__device_open(name, out, why, why_size, error);
-    if (status < 0 || (*out)->ops->info(*out)->host_memory)
-        return status;
-    (*out)->ops->close(*out);
-    if (strcmp(name, "auto") != 0)
-        return hr__fail(error, HR_EUNSUPPORTED, (struct hr__where){0},
-                        "device %s is there, but pipelines of this version (%s) run on the host "
-                        "only; name \"host\"",
-                        name, hr_version());
-    snprintf(why, why_size, "pipelines of this version run there only");
-    char ignored[1];
-    return hr__device_open("host", out, ignored, sizeof ignored, error);
-}
-
-/* Under devices_lock. Opening may take long, and others wait; but it is done once. */
-static hr_status open_device(hr_context *context, const char *name, struct hr__device **out,
-                             hr_error *error)
-{
-    char why[HR_ERROR_TEXT];
-    struct hr__open_device *open = calloc(1, sizeof *open);
-    if (!open)
-        return hr__fail(error, HR_ENOMEM, (struct hr__where){0}, "device: out of memory");
-    const hr_status status = open_usable(name, &open->device, why, sizeof why, error);
-    if (status < 0) {
-        free(open);
-        return status;
-    }
-    if (*why)
-        hr__context_log(context, "device auto is the host: %s", why);
-    snprintf(open->name, sizeof open->name, "%s", name);
-    open->next = context->devices;
-    context->devices = open;
-    *out = open->device;
-    return HR_OK;
-}
-
-hr_status hr__context_device(hr_context *context, const char *name, struct hr__device **out,
-                             hr_error *error)
-{
-    hr_status status = HR_OK;
-    pthread_mutex_lock(&context->devices_lock);
-    struct hr__open_device *open = context->devices;
-    while (open && strcmp(open->name, name) != 0)
-        open = open->next;
-    if (open)
-        *out = open->device;
-    else
-        status = open_device(context, name, out, error);
-    pthread_mutex_unlock(&context->devices_lock);
-    return status;
 }
 
 void hr__context_log(hr_context *context, const char *format, ...)

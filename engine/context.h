@@ -9,15 +9,16 @@
 
 #include "backend.h"
 #include "codecs.h"
+#include "device_store.h"
 #include "headrace.h"
 #include "lease.h"
 #include "pool.h"
 
-/* A device that a pipeline asked for; open until the context ends. */
-struct hr__open_device {
-    struct hr__device *device;
-    char name[HR__DEVICE_TEXT]; /* as it was asked for */
-    struct hr__open_device *next;
+/* A name by which a device was asked for. */
+struct hr__device_name {
+    char name[HR__DEVICE_TEXT];
+    struct hr__store *store;
+    struct hr__device_name *next;
 };
 
 struct hr_context {
@@ -30,13 +31,14 @@ struct hr_context {
     struct hr__memory memory; /* locks itself */
     struct hr__codecs codecs; /* locks itself */
     pthread_mutex_t devices_lock;
-    struct hr__open_device *devices; /* under devices_lock */
+    struct hr__store *stores;      /* under devices_lock: open devices, until the end */
+    struct hr__device_name *names; /* under devices_lock */
     pthread_mutex_t log_lock;
     atomic_uint holders;
 };
 
 /* The device, opened at first use. Thread: any. Fails as hr__device_open. */
-hr_status hr__context_device(hr_context *context, const char *name, struct hr__device **out,
+hr_status hr__context_device(hr_context *context, const char *name, struct hr__store **out,
                              hr_error *error) HR_MUST_CHECK;
 
 /* Tells the user's log one line. */

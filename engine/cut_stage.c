@@ -102,6 +102,7 @@ static void place_chunk(struct hr__slot *chunk, struct hr__slot *from, const cha
     chunk->stream_offset = p->cut.stream_offset;
     chunk->early = from->early && from->taken + n == from->size;
     chunk->verified = from->verified && (!joint || p->cut.carried_verified);
+    chunk->on_device = from->on_device;
     p->cut.stream_offset += whole;
     if (!p->chain)
         chunk->state = HR__SLOT_READY;
@@ -123,13 +124,31 @@ static void carry(hr_pipeline *p, const struct hr__slot *from, const char *bytes
     cut->carried = rest;
 }
 
+/* In a device's memory nothing is joined: the host does not touch it. */
+static bool refuse_part(hr_pipeline *p, const struct hr__slot *from, size_t unit)
+{
+    hr_error error;
+    hr__fail(
+        &error, HR_EINVAL,
+        (struct hr__where){
+            .stage = HR_STAGE_KERNEL, .chunk = p->chunks.tail, .offset = p->cut.stream_offset},
+        "source %u is memory of a device, in which units are whole: at byte %llu of the stream "
+        "one of %zu bytes is in two sources, or ends early",
+        (unsigned)(from->input - p->inputs), (unsigned long long)p->cut.stream_offset, unit);
+    return place_error(p, &error);
+}
+
 static bool cut_chunk(hr_pipeline *p, struct hr__slot *from)
 {
     struct hr__cut_stage *cut = &p->cut;
+    const size_t unit = hr__chain_unit(p->chain);
+    size_t n = next_bytes(p, from);
+    if (from->on_device && (cut->carried || n < unit))
+        return refuse_part(p, from, unit);
+    if (from->on_device)
+        n = n / unit * unit;
     if (cut->carried && !make_headroom(from))
         return false;
-    const size_t n = next_bytes(p, from);
-    const size_t unit = hr__chain_unit(p->chain);
     const size_t whole = (cut->carried + n) / unit * unit;
     const size_t rest = cut->carried + n - whole;
     struct hr__slot *chunk = NULL;

@@ -81,7 +81,9 @@ static hr_status check_source(const struct hr__input *in, hr_error *error)
         return bad(error, "a source of kind HR_MEMORY has no data");
     if (source->kind == HR_CALLBACK && !source->read)
         return bad(error, "a source of kind HR_CALLBACK has no read function");
-    if (source->kind == HR_NULL || source->kind > HR_SOCKET)
+    if (source->kind == HR_DEVICE && source->size && !source->data)
+        return bad(error, "a source of kind HR_DEVICE has no data");
+    if (source->kind == HR_NULL || source->kind == HR_PULL || source->kind > HR_DEVICE)
         return bad(error, "a source's kind is none that can be read");
     return HR_OK;
 }
@@ -94,8 +96,13 @@ static hr_status open_input(struct hr__input *in, const void *user_source, hr_er
     if (status < 0)
         return status;
     uint64_t size = in->config.size;
+    in->codec = in->pipeline->decoding;
     if (in->config.kind == HR_MEMORY) {
         in->in_order = false;
+    } else if (in->config.kind == HR_DEVICE) {
+        in->in_order = false;
+        if (in->codec == HR_CODEC_AUTO)
+            in->codec = HR_CODEC_NONE; /* the host cannot look at it */
     } else if (in->config.kind == HR_CALLBACK) {
         in->in_order = true;
     } else {
@@ -105,7 +112,6 @@ static hr_status open_input(struct hr__input *in, const void *user_source, hr_er
     }
     if (status < 0)
         return status;
-    in->codec = in->pipeline->decoding;
     set_range(in, size);
 #if HR_HAVE_ZSTD
     if (in->codec != HR_CODEC_NONE && !in->in_order)
@@ -239,8 +245,10 @@ hr_status hr__ends_open_sink(hr_pipeline *p, hr_error *error)
     const struct hr_sink *sink = &p->sink;
     const bool sync = sink->flags & HR_FSYNC;
     hr_status status = HR_OK;
-    if (sink->flags & ~(uint32_t)HR_FSYNC)
-        return bad(error, "the sink has flags other than HR_FSYNC");
+    if (sink->flags & ~(uint32_t)(HR_FSYNC | HR_LEND_DEVICE))
+        return bad(error, "the sink has flags that are not known");
+    if ((sink->flags & HR_LEND_DEVICE) && sink->kind != HR_PULL)
+        return bad(error, "HR_LEND_DEVICE is for sinks of kind HR_PULL");
     switch (sink->kind) {
     case HR_NULL:
     case HR_PULL:
@@ -253,6 +261,11 @@ hr_status hr__ends_open_sink(hr_pipeline *p, hr_error *error)
         p->target.fsync = sync;
         status = hr__file_from_fd(sink->fd, HR_STAGE_WRITE, p->direct, &p->target.file, error);
         break;
+    case HR_DEVICE:
+        return p->encoding ? hr__fail(error, HR_EUNSUPPORTED, nowhere,
+                                      "pipeline: what is encoded is on the host: it does not go to "
+                                      "a sink of kind HR_DEVICE")
+                           : HR_OK;
     case HR_MEMORY:
         return sink->data || !sink->size ? HR_OK : bad(error, "the memory sink has no data");
     case HR_CALLBACK:

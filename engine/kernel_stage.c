@@ -2,101 +2,14 @@
 /* Runs the chain over the chunks. First segments are started as chunks come, one stream after the
  * other; behind a counted kernel the next segment of a chunk waits until those of all chunks before
  * it have been started, because where its units begin depends on their counts. */
-#include <string.h>
-
 #include "pipeline.h"
 #include "sched.h"
 #include "status.h"
+#include "transit.h"
 
 static hr_pipeline *pipeline_of(const struct hr__slot *chunk)
 {
     return chunk->lane->pipeline;
-}
-
-/* Where the chunk's segment runs. */
-static struct hr__device_queue *queue_of(const struct hr__slot *chunk)
-{
-    const struct hr__chain *chain = pipeline_of(chunk)->chain;
-    const struct hr__device_work *work = &chunk->device;
-    return &chain->queues[work->segment * chain->n_streams + work->stream];
-}
-
-/* ---- launching ---- */
-
-/* The buffer that the bytes do not lie in. */
-static char *other_buffer(const struct hr__chain *chain, const struct hr__slot *chunk)
-{
-    char *first = chunk->memory + chain->headroom;
-    const bool in_first =
-        chunk->data >= chunk->memory && chunk->data < chunk->memory + chain->buffer_bytes;
-    return in_first ? first + chain->buffer_bytes : first;
-}
-
-static hr_status launch_link(struct hr__slot *chunk, struct hr__link *link, hr_error *error)
-{
-    struct hr__chain *chain = pipeline_of(chunk)->chain;
-    struct hr__device_work *work = &chunk->device;
-    const struct hr__kernel_info *info = &link->info;
-    const uint64_t n_units = chunk->size / info->unit_in_bytes;
-    const struct hr__launch launch = {
-        .in = chunk->data,
-        .out = info->unit_out_bytes ? other_buffer(chain, chunk) : NULL,
-        .n_units = n_units,
-        .first_unit = link->n_units,
-        .count = &work->count,
-        .state = link->states[work->stream],
-        .chunk = chunk->number,
-    };
-    link->n_units += n_units;
-    if (launch.out) {
-        chunk->data = launch.out;
-        chunk->size = (size_t)n_units * info->unit_out_bytes;
-    }
-    return chain->device->ops->launch(queue_of(chunk)->stream, link->kernel, &launch, error);
-}
-
-static void enqueue(struct hr__device_queue *queue, struct hr__slot *chunk)
-{
-    chunk->device.next = NULL;
-    if (queue->youngest)
-        queue->youngest->device.next = chunk;
-    else
-        queue->oldest = chunk;
-    queue->youngest = chunk;
-}
-
-static struct hr__slot *dequeue(struct hr__device_queue *queue)
-{
-    struct hr__slot *chunk = queue->oldest;
-    queue->oldest = chunk->device.next;
-    if (!queue->oldest)
-        queue->youngest = NULL;
-    return chunk;
-}
-
-/* A launch that fails is reported by the event behind it too, so the chunk comes back either way.
- */
-static void launch_segment(struct hr__slot *chunk, unsigned index)
-{
-    struct hr__chain *chain = pipeline_of(chunk)->chain;
-    const struct hr__device_ops *ops = chain->device->ops;
-    const struct hr__segment *segment = &chain->segments[index];
-    hr_error error = {0};
-    chunk->device.segment = index;
-    chunk->device.notified = chunk->device.counted = false;
-    chunk->device.count = 0; /* a function may store none */
-    struct hr__device_queue *queue = queue_of(chunk);
-    hr_status status = ops->record(queue->stream, chunk->device.begun, &error);
-    for (unsigned i = segment->first; i < segment->end && status == HR_OK; i++)
-        status = launch_link(chunk, &chain->links[i], &error);
-    if (status == HR_OK)
-        status = ops->record(queue->stream, chunk->device.done, &error);
-    else if (ops->record(queue->stream, chunk->device.done, NULL) < 0)
-        status = error.code;
-    if (status < 0)
-        chunk->error = error;
-    enqueue(queue, chunk);
-    hr__sched_launched(chunk);
 }
 
 /* ---- completion ---- */
@@ -105,82 +18,131 @@ static void launch_segment(struct hr__slot *chunk, unsigned index)
 static void take_count(struct hr__slot *chunk, unsigned index)
 {
     const struct hr__link *link = &pipeline_of(chunk)->chain->links[index];
-    const uint64_t count = chunk->device.count;
-    const uint64_t most = chunk->size / link->info.unit_out_bytes;
+    const uint64_t count = *hr__transit_count(chunk);
+    const uint64_t most = chunk->device.size / link->info.unit_out_bytes;
     if (count > most && !chunk->error.code)
         hr__fail(&chunk->error, HR_EDEVICE, (struct hr__where){0},
                  "kernel %u says that it wrote %llu units: there is room for %llu, as many as it "
                  "was given",
                  index, (unsigned long long)count, (unsigned long long)most);
     else
-        chunk->size = (size_t)count * link->info.unit_out_bytes;
+        chunk->device.size = (size_t)count * link->info.unit_out_bytes;
 }
 
-/* The input is not needed once a kernel has written its bytes elsewhere. */
+/* The slot of the input is not needed once its bytes are elsewhere. */
 static void let_input_go(struct hr__slot *chunk)
 {
-    const bool own = chunk->memory && chunk->data >= chunk->memory &&
-                     chunk->data < chunk->memory + pipeline_of(chunk)->chain->chunk_bytes;
-    if (own && chunk->holds) {
-        hr__slot_drop(chunk->holds);
-        chunk->holds = NULL;
-    }
+    hr__slot_drop(chunk->holds);
+    chunk->holds = NULL;
 }
 
+/* Whether a kernel on the host has written the bytes to the chunk's own memory. */
+static bool is_own(const struct hr__slot *chunk)
+{
+    const struct hr__chain *chain = pipeline_of(chunk)->chain;
+    const struct hr__device_work *work = &chunk->device;
+    return work->buffers && work->at >= work->buffers &&
+           work->at < work->buffers + chain->n_buffers * chain->buffer_bytes;
+}
+
+static void fail_chunk(struct hr__slot *chunk)
+{
+    hr_error *error = &chunk->error;
+    chunk->size = 0;
+    if (error->stage != HR_STAGE_H2D && error->stage != HR_STAGE_D2H)
+        error->stage = HR_STAGE_KERNEL;
+    error->chunk = chunk->number;
+    error->offset = chunk->stream_offset;
+    pipeline_of(chunk)->input_ended = true;
+}
+
+/* All that was enqueued for it is done. */
 static void leave_device(struct hr__slot *chunk)
 {
     hr_pipeline *p = pipeline_of(chunk);
-    if (chunk->error.code) {
-        chunk->size = 0;
-        chunk->error.stage = HR_STAGE_KERNEL;
-        chunk->error.chunk = chunk->number;
-        chunk->error.offset = chunk->stream_offset;
-        p->input_ended = true;
-    } else {
-        hr__sched_count(p, HR_STAGE_KERNEL, chunk->device.bytes_in, chunk->size);
-    }
+    const struct hr__device_work *work = &chunk->device;
     chunk->state = HR__SLOT_READY;
+    if (chunk->error.code) {
+        fail_chunk(chunk);
+        return;
+    }
+    if (p->chain->n_links)
+        hr__sched_count(p, HR_STAGE_KERNEL, work->bytes_in, work->size);
+    chunk->size = work->size;
+    if (p->chain->host_memory) {
+        chunk->data = work->at;
+    } else if (!work->passes && !work->copied) {
+        chunk->data = work->at;
+        chunk->on_device = true;
+    }
 }
 
-static void land(struct hr__slot *chunk, hr_status status, const hr_error *error)
+/* The segment is done: another one waits for its turn, or what the last one gave leaves. */
+static void end_segment(struct hr__slot *chunk)
 {
-    struct hr__chain *chain = pipeline_of(chunk)->chain;
+    const struct hr__chain *chain = pipeline_of(chunk)->chain;
     struct hr__device_work *work = &chunk->device;
-    const struct hr__segment *segment = &chain->segments[work->segment];
-    uint64_t service_ns = 0;
-    if (status == HR_OK)
-        service_ns = chain->device->ops->elapsed_ns(work->begun, work->done);
-    else if (!chunk->error.code)
-        chunk->error = *error;
-    hr__sched_landed(chunk, service_ns);
-    if (chain->links[segment->end - 1].info.is_counted)
-        take_count(chunk, segment->end - 1);
-    let_input_go(chunk);
-    if (chunk->error.code || work->segment + 1 == chain->n_segments)
+    const unsigned last = chain->segments[work->segment].end - 1;
+    const bool is_counted = chain->links[last].info.is_counted;
+    if (is_counted && !chunk->error.code)
+        take_count(chunk, last);
+    if (chain->host_memory && chunk->holds && is_own(chunk))
+        let_input_go(chunk);
+    work->counted = work->segment + 1 < chain->n_segments;
+    if (!work->counted && is_counted && !chunk->error.code)
+        hr__transit_out(chunk);
+    work->all_given = !work->counted;
+}
+
+static void land(struct hr__slot *chunk, enum hr__leg leg)
+{
+    struct hr__device_work *work = &chunk->device;
+    if (work->storing) {
+        hr__write_stored(chunk);
+        return;
+    }
+    if (leg == HR__LEG_IN && !work->passes && chunk->holds)
+        let_input_go(chunk);
+    if (leg == HR__LEG_RUN)
+        end_segment(chunk);
+    if (leg == HR__LEG_OUT && !chunk->error.code)
+        hr__sched_count(pipeline_of(chunk), HR_STAGE_D2H, work->size, work->size);
+    if (chunk->error.code) {
+        work->counted = false;
+        work->all_given = true;
+    }
+    if (work->all_given && work->n_pending == 0)
         leave_device(chunk);
-    else
-        work->counted = true;
+}
+
+/* The states of the reductions are back. */
+static bool take_states(hr_pipeline *p)
+{
+    struct hr__chain *chain = p->chain;
+    hr_error error;
+    if (!chain->fetching)
+        return false;
+    const hr_status status = chain->device->ops->query(chain->fetched, &error);
+    if (status == HR_PENDING)
+        return false;
+    chain->fetching = false;
+    chain->ended = true;
+    p->in_flight--;
+    if (status != HR_OK) {
+        chain->failed = true;
+        hr__sched_fail(p, p->out->tail, &error);
+    }
+    return true;
 }
 
 static bool collect(hr_pipeline *p)
 {
     struct hr__chain *chain = p->chain;
-    const struct hr__device_ops *ops = chain->device->ops;
-    bool changed = false;
+    bool changed = take_states(p);
     for (unsigned i = 0; i < chain->n_queues; i++) {
         struct hr__device_queue *queue = &chain->queues[i];
-        while (queue->oldest) {
-            hr_error error;
-            const hr_status status = ops->query(queue->oldest->device.done, &error);
-            if (status == HR_PENDING)
-                break;
-            land(dequeue(queue), status, &error);
-            changed = true;
-        }
-        if (queue->oldest && !queue->oldest->device.notified) {
-            queue->oldest->device.notified = true;
-            ops->notify(queue->oldest->device.done, p->loop->event_fd);
-        }
+        for (struct hr__slot *chunk; (chunk = hr__transit_landed(p, queue)); changed = true)
+            land(chunk, queue->leg);
     }
     return changed;
 }
@@ -189,28 +151,16 @@ static bool collect(hr_pipeline *p)
 
 static void start_chunk(struct hr__slot *chunk)
 {
-    struct hr__chain *chain = pipeline_of(chunk)->chain;
-    const size_t slot = (size_t)(chunk - chunk->lane->slots);
-    chunk->device = (struct hr__device_work){
-        .stream = (unsigned)(chunk->index % chain->n_streams),
-        .begun = chain->events[2 * slot],
-        .done = chain->events[2 * slot + 1],
-        .bytes_in = chunk->size,
-    };
-    launch_segment(chunk, 0);
-}
-
-/* Joins what was carried to the front of what the counted kernel gave, and carries the rest. */
-static void shift_units(struct hr__segment *segment, struct hr__slot *chunk)
-{
-    char *data = chunk->memory + (chunk->data - chunk->memory) - segment->carried;
-    memcpy(data, segment->carry, segment->carried);
-    const size_t size = segment->carried + chunk->size;
-    const size_t rest = size % segment->unit;
-    memcpy(segment->carry, data + size - rest, rest);
-    segment->carried = rest;
-    chunk->data = data;
-    chunk->size = size - rest;
+    const struct hr__chain *chain = pipeline_of(chunk)->chain;
+    hr__transit_begin(chunk);
+    if (chain->n_links)
+        hr__transit_run(chunk, 0);
+    if (hr__chain_is_counted(chain))
+        return;
+    hr__transit_out(chunk);
+    chunk->device.all_given = true;
+    if (chunk->device.n_pending == 0)
+        leave_device(chunk);
 }
 
 /* Starts the segment for the chunk whose turn it is; false: there is none, or it is not there yet.
@@ -225,8 +175,8 @@ static bool start_next(hr_pipeline *p, unsigned index)
         start_chunk(chunk);
     } else if (chunk->state == HR__SLOT_BUSY && chunk->device.counted &&
                chunk->device.segment + 1 == index) {
-        shift_units(segment, chunk);
-        launch_segment(chunk, index);
+        hr__transit_join(chunk, segment);
+        hr__transit_run(chunk, index);
     } else if (!chunk->error.code) {
         return false;
     }
@@ -234,31 +184,53 @@ static bool start_next(hr_pipeline *p, unsigned index)
     return true;
 }
 
-/* Behind the last chunk no unit may be unfinished. */
+/* Behind the last chunk no unit may be unfinished. False: there is no slot to say so. */
+static bool check_carries(hr_pipeline *p)
+{
+    const struct hr__chain *chain = p->chain;
+    const struct hr__segment *bad = NULL;
+    for (unsigned i = 0; i < chain->n_segments && !bad; i++)
+        if (chain->segments[i].carried)
+            bad = &chain->segments[i];
+    if (!bad || p->cut.failed)
+        return true;
+    struct hr__slot *chunk = hr__lane_take(&p->chunks, false);
+    if (!chunk)
+        return false;
+    hr__lane_place(chunk);
+    hr__fail(&chunk->error, HR_ETRUNCATED,
+             (struct hr__where){
+                 .stage = HR_STAGE_KERNEL, .chunk = chunk->index, .offset = p->cut.stream_offset},
+             "kernel %u: its input ends inside of a unit: %zu of %zu bytes are there", bad->first,
+             bad->carried, bad->unit);
+    chunk->state = HR__SLOT_READY;
+    return true;
+}
+
+static bool is_done(const hr_pipeline *p)
+{
+    const struct hr__chain *chain = p->chain;
+    for (unsigned i = 0; i < chain->n_segments; i++)
+        if (chain->segments[i].next != p->chunks.tail)
+            return false;
+    for (unsigned i = 0; i < chain->n_queues && !chain->host_memory; i++)
+        if (chain->queues[i].leg == HR__LEG_RUN && chain->queues[i].oldest)
+            return false;
+    return true;
+}
+
 static bool end_chain(hr_pipeline *p)
 {
     struct hr__chain *chain = p->chain;
-    const struct hr__segment *bad = NULL;
-    for (unsigned i = 0; i < chain->n_segments; i++) {
-        if (chain->segments[i].next != p->chunks.tail)
-            return false;
-        if (chain->segments[i].carried && !bad)
-            bad = &chain->segments[i];
+    if (chain->fetching || !is_done(p) || !check_carries(p))
+        return false;
+    if (!hr__chain_fetch(chain)) {
+        chain->ended = true;
+        return true;
     }
-    if (bad && !p->cut.failed) {
-        struct hr__slot *chunk = hr__lane_take(&p->chunks, false);
-        if (!chunk)
-            return false;
-        hr__lane_place(chunk);
-        hr__fail(&chunk->error, HR_ETRUNCATED,
-                 (struct hr__where){.stage = HR_STAGE_KERNEL,
-                                    .chunk = chunk->index,
-                                    .offset = p->cut.stream_offset},
-                 "kernel %u: its input ends inside of a unit: %zu of %zu bytes are there",
-                 bad->first, bad->carried, bad->unit);
-        chunk->state = HR__SLOT_READY;
-    }
-    chain->ended = true;
+    chain->fetching = true;
+    p->in_flight++;
+    chain->device->ops->notify(chain->fetched, p->loop->event_fd);
     return true;
 }
 

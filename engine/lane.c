@@ -54,7 +54,7 @@ hr_status hr__lane_init_ring(struct hr__lane *lane, hr_pipeline *pipeline, unsig
     lane->slot_size = slot_size;
     hr_status status = make_slots(lane, pipeline, depth);
     if (status == HR_OK)
-        status = hr__memory_lease(memory_of(lane), depth * slot_size, &lane->ring);
+        status = hr__memory_lease(memory_of(lane), depth * slot_size, NULL, &lane->ring);
     if (status != HR_OK)
         return status;
     lane->n_leased = depth;
@@ -64,6 +64,11 @@ hr_status hr__lane_init_ring(struct hr__lane *lane, hr_pipeline *pipeline, unsig
     return HR_OK;
 }
 
+static uint64_t unpinned_bytes(const struct hr__lane *lane, const struct hr__region *region)
+{
+    return lane->pinned && region->pinned_by != lane->pinned ? region->size : 0;
+}
+
 static void return_region(struct hr__slot *slot)
 {
     struct hr__lane *lane = slot->lane;
@@ -71,6 +76,7 @@ static void return_region(struct hr__slot *slot)
         return;
     lane->n_leased--;
     lane->leased_bytes -= slot->region->size;
+    lane->unpinned_bytes -= unpinned_bytes(lane, slot->region);
     hr__memory_return(memory_of(lane), slot->region);
     slot->region = NULL;
     slot->memory = NULL;
@@ -154,7 +160,7 @@ static hr_status lease(struct hr__slot *slot, size_t size)
     const size_t step = lane->slot_size / 4 ? lane->slot_size / 4 : 1;
     struct hr__region *region;
     const size_t whole = lane->headroom + (size + step - 1) / step * step;
-    const hr_status status = hr__memory_lease(memory_of(lane), whole, &region);
+    const hr_status status = hr__memory_lease(memory_of(lane), whole, lane->pinned, &region);
     if (status != HR_OK)
         return status;
     return_region(slot);
@@ -162,6 +168,7 @@ static hr_status lease(struct hr__slot *slot, size_t size)
     slot->memory = (char *)region->memory + lane->headroom;
     lane->n_leased++;
     lane->leased_bytes += region->size;
+    lane->unpinned_bytes += unpinned_bytes(lane, region);
     return HR_OK;
 }
 
@@ -202,7 +209,7 @@ void hr__lane_place(struct hr__slot *slot)
     slot->holds = NULL;
     slot->data = slot->memory;
     slot->size = slot->taken = slot->wanted = slot->moved = slot->checked = 0;
-    slot->ends_input = slot->early = slot->verified = false;
+    slot->ends_input = slot->early = slot->verified = slot->on_device = false;
     slot->input = NULL;
     slot->error.code = HR_OK;
     lane->order[slot->index % lane->depth] = slot;

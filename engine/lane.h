@@ -22,6 +22,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "chain.h"
 #include "codec.h"
 #include "headrace.h"
 #include "io.h"
@@ -29,7 +30,6 @@
 #include "queue.h"
 
 struct hr__input;
-struct hr__event;
 
 enum hr__slot_state {
     HR__SLOT_FREE,
@@ -70,15 +70,23 @@ struct hr__encode_work {
 
 /* A chunk on the device. */
 struct hr__device_work {
-    unsigned segment; /* of the chain, that runs or ran last */
-    unsigned stream;
-    bool counted;   /* the segment is done; the next waits for its turn in the stream */
-    bool notified;  /* the loop will be woken */
-    uint64_t count; /* written by a counted kernel */
+    char *at; /* its bytes, as the device addresses them */
+    size_t size;
+    char *buffers;            /* the first of the chain's buffers that are the chunk's */
+    struct hr__event **marks; /* by enum hr__mark */
+    unsigned segment;         /* of the chain, that runs or ran last */
+    unsigned stream;          /* of those of the segment */
+    unsigned n_pending;       /* legs under way */
+    unsigned epoch;           /* of the chain, from which its times are told */
+    bool passes;              /* what leaves are the bytes that came, where they came from */
+    bool counted;             /* the segment is done; the next waits for its turn in the stream */
+    bool copied;              /* to host memory: a leg out was enqueued */
+    bool all_given;           /* no more legs follow those that are under way */
+    bool storing;             /* the leg out goes to the sink, not to host memory */
+    bool asked[HR__N_LEGS];   /* the loop will be woken */
+    uint64_t begun_ns[HR__N_LEGS];
     size_t bytes_in;
-    struct hr__event *begun;
-    struct hr__event *done;
-    struct hr__slot *next; /* on the same stream */
+    struct hr__slot *next[HR__N_LEGS]; /* on the same stream */
 };
 
 struct hr__slot {
@@ -102,6 +110,7 @@ struct hr__slot {
     bool ends_input;       /* marks the end of its source, has no bytes */
     bool early;            /* left before it was full: somebody waits for it */
     bool verified;         /* decoded under a checksum */
+    bool on_device;        /* data is memory of a device, which the host cannot read */
     hr_error error;        /* code 0: none */
 
     struct hr__io_request request;
@@ -121,7 +130,8 @@ struct hr__slot {
 };
 
 struct hr__lane {
-    hr_pipeline *pipeline; /* constant */
+    hr_pipeline *pipeline;     /* constant */
+    struct hr__device *pinned; /* the device whose driver is to know the memory; NULL: none */
     unsigned depth;
     size_t headroom;  /* bytes before a slot's memory, for what is joined to its front */
     size_t slot_size; /* bytes of memory behind it; 0: slots have none */
@@ -134,6 +144,7 @@ struct hr__lane {
     uint64_t tail;
     unsigned n_leased;
     uint64_t leased_bytes;
+    uint64_t unpinned_bytes; /* of them, that the driver refused */
     struct hr__slot *free_leased;
     struct hr__slot *free_empty;
 };

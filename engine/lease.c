@@ -50,10 +50,28 @@ static void *map_aligned(size_t size)
     return memory;
 }
 
+static void unpin(struct hr__region *region)
+{
+    if (region->pinned_by)
+        region->pinned_by->ops->unpin(region->pinned_by, region->memory);
+    region->pinned_by = NULL;
+}
+
+/* It stays pinned until another device wants it. */
+static void pin(struct hr__region *region, struct hr__device *device)
+{
+    if (!device || region->pinned_by == device)
+        return;
+    unpin(region);
+    if (device->ops->pin(device, region->memory, region->size))
+        region->pinned_by = device;
+}
+
 static void free_regions(struct hr__region *region)
 {
     while (region) {
         struct hr__region *next = region->next;
+        unpin(region);
         munmap(region->memory, region->size);
         free(region);
         region = next;
@@ -68,17 +86,21 @@ static void strike(struct hr__memory *memory, const struct hr__region *region)
         memory->index_taken[region->index] = 0;
 }
 
-/* Under lock. */
-static struct hr__region *take_kept(struct hr__memory *memory, size_t size)
+/* Under lock. One that is pinned already, or by nobody for who wants no pinned one, comes first. */
+static struct hr__region *take_kept(struct hr__memory *memory, size_t size,
+                                    const struct hr__device *device)
 {
+    struct hr__region **found = NULL;
     for (struct hr__region **at = &memory->kept; *at; at = &(*at)->next) {
-        struct hr__region *region = *at;
-        if (region->size == size) {
-            *at = region->next;
-            return region;
-        }
+        if ((*at)->size != size)
+            continue;
+        if (!found || ((*at)->pinned_by == device && (*found)->pinned_by != device))
+            found = at;
     }
-    return NULL;
+    struct hr__region *region = found ? *found : NULL;
+    if (region)
+        *found = region->next;
+    return region;
 }
 
 /* Under lock: strikes kept regions until size bytes are allowed; they are in *struck, to be freed.
@@ -136,14 +158,19 @@ static hr_status new_region(struct hr__memory *memory, size_t size, struct hr__r
     return allowed ? HR_ENOMEM : HR_AGAIN;
 }
 
-hr_status hr__memory_lease(struct hr__memory *memory, size_t size, struct hr__region **out)
+hr_status hr__memory_lease(struct hr__memory *memory, size_t size, struct hr__device *device,
+                           struct hr__region **out)
 {
     const size_t whole = region_size(size ? size : 1);
+    hr_status status = HR_OK;
     pthread_mutex_lock(&memory->lock);
-    struct hr__region *region = take_kept(memory, whole);
+    struct hr__region *region = take_kept(memory, whole, device);
     pthread_mutex_unlock(&memory->lock);
     if (!region)
-        return new_region(memory, whole, out);
+        status = new_region(memory, whole, &region);
+    if (status != HR_OK)
+        return status;
+    pin(region, device);
     *out = region;
     return HR_OK;
 }

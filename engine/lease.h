@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "backend.h"
 #include "headrace.h"
 
 enum { HR__MAX_INDEX = 256 };
@@ -17,6 +18,7 @@ struct hr__region {
     size_t size;
     int index;           /* below HR__MAX_INDEX, unique among living regions; -1: all are taken */
     uint64_t generation; /* never used twice, so a loop sees that an index means another region */
+    struct hr__device *pinned_by; /* NULL: no device's driver knows it */
     struct hr__region *next;
 };
 
@@ -30,13 +32,15 @@ struct hr__memory {
 };
 
 int hr__memory_init(struct hr__memory *memory, uint64_t max_bytes); /* 0 or an errno */
-void hr__memory_destroy(struct hr__memory *memory);                 /* all leases returned */
+/* All leases are returned, all devices still open. */
+void hr__memory_destroy(struct hr__memory *memory);
 
 /* A region of at least size bytes, page-aligned; huge pages asked for, not inherited by children
- * and not in core dumps. HR_AGAIN: the bound is reached. HR_ENOMEM: the system has no more. Thread:
- * any. */
-hr_status hr__memory_lease(struct hr__memory *memory, size_t size, struct hr__region **out)
-    __attribute__((warn_unused_result));
+ * and not in core dumps. Where a device is given (not the host), its driver is asked to pin it; if
+ * that is refused, pinned_by is not the device. HR_AGAIN: the bound is reached. HR_ENOMEM: the
+ * system has no more. Thread: any. */
+hr_status hr__memory_lease(struct hr__memory *memory, size_t size, struct hr__device *device,
+                           struct hr__region **out) __attribute__((warn_unused_result));
 void hr__memory_return(struct hr__memory *memory, struct hr__region *region);
 
 #endif

@@ -43,6 +43,7 @@ struct hr__input {
     bool in_order;     /* a pipe or callback: one read at a time */
     bool readable;     /* a pipe has something, as far as is known */
     bool polling;      /* poll is with the I/O engine */
+    bool staged;       /* memory that the device's driver does not know: copied to slots */
     struct hr__io_request poll;
     uint64_t total; /* bytes that will be read; UINT64_MAX: not known */
 
@@ -53,6 +54,13 @@ struct hr__input {
     uint64_t decoded_position;  /* decoded byte of the source that comes next */
     struct hr__seek_index seek; /* n_frames 0: none, or not used */
     size_t seek_frame;          /* the frame that the walk is in */
+};
+
+/* Memory of the device that grows with the stream. */
+struct hr__gather {
+    char *memory;
+    uint64_t size;
+    uint64_t capacity;
 };
 
 /* Decode: where the walk over frames stands, in blocks. Bytes from the oldest of `run`, `stream`
@@ -125,15 +133,18 @@ struct hr_pipeline {
     unsigned window_log;
     void *dict;
     size_t dict_size;
-    struct hr__device *device; /* the context's; NULL: bytes visit none */
-    struct hr__chain *chain;   /* NULL: no kernels */
-    uint64_t connect_ns;       /* limits; 0: none */
+    struct hr__store *store; /* the context's device; NULL: bytes visit none */
+    struct hr__chain *chain; /* NULL: nothing is done on a device */
+    bool keeps_on_device;    /* what leaves the chain stays in device memory */
+    bool places;             /* the device puts bytes where the sink wants them, known beforehand */
+    uint64_t connect_ns;     /* limits; 0: none */
     uint64_t idle_ns;
     uint64_t max_wait_ns;
     size_t min_fill;
 
     /* owner thread */
     struct hr__target target;
+    struct hr__gather gather; /* of a device sink without memory of its own */
     struct hr__opening sink_opening;
     bool sink_is_peer; /* it will share the first source's connection */
     bool connected;    /* all ends are open */
@@ -177,6 +188,7 @@ struct hr_pipeline {
     struct hr__trace *trace;
     unsigned n_loaned;     /* chunks of the pull form */
     uint64_t leased_bytes; /* before the memory was given back */
+    uint64_t unpinned_bytes;
     struct hr__meter meters[HR_STAGE_COUNT];
     uint64_t dropped_bytes;
     uint64_t n_frames_in;
@@ -189,6 +201,8 @@ struct hr_pipeline {
 void *hr__pipeline_crc(const hr_pipeline *pipeline);
 /* Bytes that its lanes have leased at present. */
 uint64_t hr__pipeline_leased(const hr_pipeline *pipeline);
+/* Of them, that a device's driver refused to pin. */
+uint64_t hr__pipeline_unpinned(const hr_pipeline *pipeline);
 /* Whether its end was asked for. Thread: any. */
 bool hr__pipeline_is_cancelled(const hr_pipeline *pipeline);
 /* Closes the sources and gives the memory back: nothing is in flight any more. */

@@ -33,7 +33,14 @@ static uint32_t flags_of(const hr_pipeline *p, const struct hr__slot *slot)
                     (p->encoding && p->encode.ended && hr__lane_is_empty(p->out))
                 ? HR_CHUNK_LAST
                 : 0u) |
-           (slot->verified ? HR_CHUNK_VERIFIED : 0u);
+           (slot->verified ? HR_CHUNK_VERIFIED : 0u) | (slot->on_device ? HR_CHUNK_DEVICE : 0u);
+}
+
+/* Of a chunk in device memory: all of its steps are done, so any of its events will do. */
+static struct hr__event *ready_of(const struct hr__slot *slot)
+{
+    const hr_pipeline *p = slot->lane->pipeline;
+    return slot->device.marks[p->chain->n_links ? HR__RUN_DONE : HR__IN_DONE];
 }
 
 /* What happens here, on the user's call, may let the pipeline go on or end. */
@@ -50,6 +57,7 @@ static void lend(hr_pipeline *p, struct hr__slot *slot, struct hr_chunk *chunk)
     p->n_loaned++;
     hr__sched_count(p, HR_STAGE_WRITE, slot->size, slot->size);
     slot->job = (struct hr__job){.done = came_back, .owner = slot, .inbox = &p->loop->inbox};
+    const struct hr__device_ops *ops = p->store ? p->store->device->ops : NULL;
     const struct hr_chunk all = {
         .struct_size = chunk->struct_size < sizeof all ? chunk->struct_size : sizeof all,
         .flags = flags_of(p, slot),
@@ -60,6 +68,7 @@ static void lend(hr_pipeline *p, struct hr__slot *slot, struct hr_chunk *chunk)
         .source_offset = slot->input_offset,
         .n_units = slot->size / unit,
         .source = slot->input ? (uint32_t)(slot->input - p->inputs) : 0,
+        .ready = slot->on_device ? ops->event_handle(ready_of(slot)) : NULL,
         .loan = slot,
     };
     memcpy(chunk, &all, all.struct_size);
@@ -135,12 +144,26 @@ hr_status hr_pipeline_next(hr_pipeline *p, int timeout_ms, struct hr_chunk *chun
     return status;
 }
 
+hr_status hr_chunk_wait(const struct hr_chunk *chunk, void *stream, hr_error *error)
+{
+    if (!chunk || !chunk->loan)
+        return hr__fail(error, HR_EINVAL, (struct hr__where){0}, "wait: the chunk is not on loan");
+    const struct hr__slot *slot = chunk->loan;
+    if (!slot->on_device)
+        return HR_OK;
+    const struct hr__store *store = slot->lane->pipeline->store;
+    return store->device->ops->lend(ready_of(slot), stream, error);
+}
+
+/* A device that cannot tell when the stream is done has failed, and then nothing runs on it. */
 void hr_chunk_release(struct hr_chunk *chunk, void *stream)
 {
-    (void)stream; /* on the host nothing is queued behind a chunk */
     if (!chunk || !chunk->loan)
         return;
     struct hr__slot *slot = chunk->loan;
+    const struct hr__store *store = slot->lane->pipeline->store;
+    if (stream && slot->on_device)
+        store->device->ops->take_back(slot->device.marks[HR__GIVEN_BACK], stream, NULL);
     chunk->loan = NULL;
     chunk->data = NULL;
     hr__inbox_post(slot->job.inbox, &slot->job);

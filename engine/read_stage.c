@@ -189,20 +189,41 @@ static bool may_be_joined(const hr_pipeline *p)
     return p->n_inputs > 1 && hr__chain_unit(p->chain) > 1;
 }
 
+/* What a device's driver does not know goes through pinned slots: its own copy would be slow, and
+ * would hold up the loop. */
+static void copy_memory(struct hr__job *job)
+{
+    struct hr__slot *block = job->owner;
+    const char *data = block->input->config.data;
+    memcpy(block->memory, data + block->input_offset, block->wanted);
+}
+
+static void memory_copied(struct hr__job *job)
+{
+    struct hr__slot *block = job->owner;
+    hr__sched_ran(block, HR_STAGE_READ);
+    block_arrived(block, block->wanted);
+}
+
 static bool start_memory(hr_pipeline *p, struct hr__input *in)
 {
-    struct hr__slot *block = hr__lane_take(&p->blocks, may_be_joined(p));
+    struct hr__slot *block = hr__lane_take(&p->blocks, in->staged || may_be_joined(p));
     if (!block)
         return false;
     const size_t size = next_size(p, in);
     const char *data = (const char *)in->config.data + in->position;
     place_block(block, in, size);
+    in->position += size;
+    p->read_index += size;
+    if (in->staged && in->codec == HR_CODEC_NONE) {
+        hr__sched_run(block, HR_STAGE_READ, copy_memory, memory_copied);
+        return true;
+    }
+    block->on_device = in->config.kind == HR_DEVICE;
     if (in->codec == HR_CODEC_NONE)
         block->data = data;
     else
         memcpy(block->memory, data, size); /* frames lie across blocks, which must be neighbours */
-    in->position += size;
-    p->read_index += size;
     block_arrived(block, size);
     return true;
 }
@@ -408,6 +429,7 @@ bool hr__read_stage(hr_pipeline *p)
         return start_next_input(p, in);
     switch ((enum hr_end_kind)in->config.kind) {
     case HR_MEMORY:
+    case HR_DEVICE:
         return start_memory(p, in);
     case HR_CALLBACK:
         return start_callback(p, in);

@@ -32,14 +32,13 @@ static void begin(struct hr__slot *slot, enum hr_stage stage)
     hr__meter_begin(&p->meters[stage], slot->begun_ns);
 }
 
-static void trace(struct hr__slot *slot, enum hr_stage stage, uint64_t bytes)
+static void trace(struct hr__slot *slot, enum hr_stage stage, uint64_t from_ns, uint64_t until_ns,
+                  uint64_t bytes)
 {
     struct hr__trace *t = pipeline_of(slot)->trace;
-    if (!t)
-        return;
-    const uint64_t now = hr__now_ns();
-    hr__trace_span(t, hr__trace_lane(t, stage, slot->begun_ns, now), hr_stage_name(stage),
-                   slot->begun_ns, now, slot->number, bytes);
+    if (t)
+        hr__trace_span(t, hr__trace_lane(t, stage, from_ns, until_ns), hr_stage_name(stage),
+                       from_ns, until_ns, slot->number, bytes);
 }
 
 static void end(hr_pipeline *p, enum hr_stage stage)
@@ -64,7 +63,7 @@ void hr__sched_submitted(struct hr__slot *slot, enum hr_stage stage)
     const int64_t result = slot->request.result;
     slot->request.owner = NULL;
     end(p, stage);
-    trace(slot, stage, result > 0 ? (uint64_t)result : 0);
+    trace(slot, stage, slot->begun_ns, hr__now_ns(), result > 0 ? (uint64_t)result : 0);
     if (p->idle_ns && result > 0)
         p->last_io_ns = hr__now_ns();
 }
@@ -88,20 +87,20 @@ void hr__sched_ran(struct hr__slot *slot, enum hr_stage stage)
     if (!p->meters[stage].is_io)
         hr__meter_serve(&p->meters[stage], slot->job.service_ns);
     end(p, stage);
-    trace(slot, stage, slot->size);
+    trace(slot, stage, slot->begun_ns, hr__now_ns(), slot->size);
 }
 
-void hr__sched_launched(struct hr__slot *slot)
+void hr__sched_launched(struct hr__slot *slot, enum hr_stage stage)
 {
-    begin(slot, HR_STAGE_KERNEL);
+    begin(slot, stage);
 }
 
-void hr__sched_landed(struct hr__slot *slot, uint64_t service_ns)
+void hr__sched_landed(struct hr__slot *slot, enum hr_stage stage, const struct hr__served *served)
 {
     hr_pipeline *p = pipeline_of(slot);
-    hr__meter_serve(&p->meters[HR_STAGE_KERNEL], service_ns);
-    end(p, HR_STAGE_KERNEL);
-    trace(slot, HR_STAGE_KERNEL, slot->size);
+    hr__meter_serve(&p->meters[stage], served->service_ns);
+    end(p, stage);
+    trace(slot, stage, served->from_ns, served->until_ns, slot->device.size);
 }
 
 void hr__sched_count(hr_pipeline *p, enum hr_stage stage, uint64_t in, uint64_t out)
@@ -337,13 +336,13 @@ static bool is_blocked(const hr_pipeline *p, enum hr_stage stage)
         return !p->input_ended && p->n_polling == 0;
     case HR_STAGE_DECODE:
         return !hr__lane_is_empty(&p->spans);
+    case HR_STAGE_H2D:
     case HR_STAGE_KERNEL:
+    case HR_STAGE_D2H:
         return !hr__lane_is_empty(&p->chunks);
     case HR_STAGE_ENCODE:
         return !hr__lane_is_empty(&p->frames);
     case HR_STAGE_NONE:
-    case HR_STAGE_H2D:
-    case HR_STAGE_D2H:
     case HR_STAGE_WRITE:
     case HR_STAGE_COUNT:
         break;

@@ -35,9 +35,14 @@ void hr__sched_submitted(struct hr__slot *slot, enum hr_stage stage);
 void hr__sched_run(struct hr__slot *slot, enum hr_stage stage, void (*work)(struct hr__job *),
                    void (*done)(struct hr__job *));
 void hr__sched_ran(struct hr__slot *slot, enum hr_stage stage);
-/* The same for a chunk on the device. */
-void hr__sched_launched(struct hr__slot *slot);
-void hr__sched_landed(struct hr__slot *slot, uint64_t service_ns);
+/* The same for a step of a chunk on the device. */
+struct hr__served {
+    uint64_t from_ns; /* for the timeline */
+    uint64_t until_ns;
+    uint64_t service_ns;
+};
+void hr__sched_launched(struct hr__slot *slot, enum hr_stage stage);
+void hr__sched_landed(struct hr__slot *slot, enum hr_stage stage, const struct hr__served *served);
 
 /* Counts a finished piece of a stage. */
 void hr__sched_count(hr_pipeline *pipeline, enum hr_stage stage, uint64_t in, uint64_t out);
@@ -64,6 +69,9 @@ struct hr__slot *hr__sched_next_piece(hr_pipeline *pipeline);
 
 /* Fails a pipeline whose time limit is reached, and notes when the next one will be. */
 void hr__sched_check_limits(hr_pipeline *pipeline);
+
+/* The write stage: a piece that went to its place on the device is there, or its error is set. */
+void hr__write_stored(struct hr__slot *piece);
 
 /* No chunk follows those that were taken. */
 bool hr__sched_chunks_ended(const hr_pipeline *pipeline);

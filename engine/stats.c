@@ -48,12 +48,16 @@ hr_status hr_pipeline_stats(const hr_pipeline *p, struct hr_stats *stats)
         .dropped_bytes = p->dropped_bytes,
         .direct_bytes = p->direct_bytes,
         .total_bytes_in = total_bytes(p),
+        .unpinned_bytes = p->unpinned_bytes,
     };
     for (unsigned i = 0; i < HR_STAGE_COUNT; i++)
         hr__meter_read(&p->meters[i], now, &all.stages[i]);
     hr__meters_summary(all.stages, all.wall_ns, &all.overlap, &all.gain, &all.bottleneck);
-    if (p->device)
-        snprintf(all.device, sizeof all.device, "%.31s", p->device->ops->info(p->device)->name);
+    if (p->store)
+        snprintf(all.device, sizeof all.device, "%.31s",
+                 p->store->device->ops->info(p->store->device)->name);
+    if (p->chain)
+        all.device_bytes = p->chain->buffers_stride * p->chain->depth;
     if (size > sizeof all)
         size = sizeof all;
     all.struct_size = size;

@@ -5,9 +5,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "device_ends.h"
 #include "pipeline.h"
 #include "sched.h"
 #include "status.h"
+#include "transit.h"
 
 static hr_pipeline *pipeline_of(const struct hr__slot *piece)
 {
@@ -143,10 +145,16 @@ static void merge_check(struct hr__slot *piece)
     hr__reduce_merge(&p->crc_spec, hr__pipeline_crc(p), checked_slot(piece)->crc);
 }
 
+static char *place_in_memory(const struct hr__slot *piece)
+{
+    uint64_t size;
+    return hr__sink_memory(pipeline_of(piece), &size) + piece->out_offset;
+}
+
 static void copy_piece(struct hr__job *job)
 {
     struct hr__slot *piece = job->owner;
-    memcpy((char *)pipeline_of(piece)->sink.data + piece->out_offset, piece->data, piece->size);
+    memcpy(place_in_memory(piece), piece->data, piece->size);
     piece->moved = piece->size;
     piece->job_result = 1;
 }
@@ -185,6 +193,31 @@ static void job_done(struct hr__job *job)
     leave_sink(piece);
 }
 
+/* ---- memory ---- */
+
+void hr__write_stored(struct hr__slot *piece)
+{
+    if (piece->error.code)
+        fail_write(piece, HR_EDEVICE, piece->error.native, piece->error.text);
+    else
+        piece->moved = piece->size;
+    leave_sink(piece);
+}
+
+/* A device may have put the bytes there already. */
+static void write_memory(struct hr__slot *piece)
+{
+    char *place = place_in_memory(piece);
+    if (piece->data == place) {
+        piece->moved = piece->size;
+        leave_sink(piece);
+    } else if (piece->on_device) {
+        hr__transit_store(piece, place);
+    } else {
+        hr__sched_run(piece, HR_STAGE_WRITE, copy_piece, job_done);
+    }
+}
+
 /* ---- the stage ---- */
 
 static void start_piece(struct hr__slot *piece)
@@ -202,7 +235,8 @@ static void start_piece(struct hr__slot *piece)
         }
         break;
     case HR_MEMORY:
-        hr__sched_run(piece, HR_STAGE_WRITE, copy_piece, job_done);
+    case HR_DEVICE:
+        write_memory(piece);
         break;
     case HR_CALLBACK:
         hr__sched_run(piece, HR_STAGE_WRITE, call_write, job_done);
@@ -223,11 +257,34 @@ static bool one_at_a_time(const hr_pipeline *p)
     return p->sink.kind == HR_CALLBACK || (file && !p->target.file.positional);
 }
 
+/* Memory that grows may move, so nothing may be on its way there. */
+static bool gathers(struct hr__slot *piece)
+{
+    hr_pipeline *p = pipeline_of(piece);
+    const uint64_t end = piece->out_offset + piece->size;
+    hr_error error;
+    if (end > p->gather.capacity) {
+        if (p->writing)
+            return false;
+        if (!hr__gather_room(p, end, &error)) {
+            fail_write(piece, (hr_status)error.code, error.native, error.text);
+            return false;
+        }
+    }
+    if (end > p->gather.size)
+        p->gather.size = end;
+    return true;
+}
+
 static bool fits(struct hr__slot *piece)
 {
     const hr_pipeline *p = pipeline_of(piece);
     const uint64_t at = piece->out_offset;
-    if (p->sink.kind != HR_MEMORY || (at <= p->sink.size && piece->size <= p->sink.size - at))
+    if (p->sink.kind != HR_MEMORY && p->sink.kind != HR_DEVICE)
+        return true;
+    if (p->sink.kind == HR_DEVICE && !p->sink.data)
+        return gathers(piece);
+    if (at <= p->sink.size && piece->size <= p->sink.size - at)
         return true;
     fail_write(piece, HR_ESPACE, 0, "the stream is longer than the memory given for it");
     return false;
@@ -253,9 +310,7 @@ static uint64_t place_of(const hr_pipeline *p, const struct hr__slot *piece)
 {
     if (!(p->flags & HR_UNORDERED))
         return p->write_offset;
-    const struct hr__chain *chain = p->chain;
-    return chain ? piece->stream_offset / hr__chain_unit(chain) * chain->bytes_out_of_unit
-                 : piece->stream_offset;
+    return hr__chain_place(p->chain, piece->stream_offset);
 }
 
 struct hr__slot *hr__sched_next_piece(hr_pipeline *p)

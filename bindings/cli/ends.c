@@ -53,6 +53,7 @@ static const char *likely_meaning(const char *text)
         {"unix", "unix:PATH"},
         {"unix-listen", "unix-listen:PATH"},
         {"null", "null:"},
+        {"device", "device:"},
         {"peer", "peer:"},
         {"fd", "fd:N"},
     };
@@ -72,9 +73,6 @@ static const char *wrong_file(const char *text)
     static char said[4096];
     if (!*text)
         return "the name is empty";
-    if (strcmp(text, "device:") == 0)
-        return "gathering in device memory is not offered by the command of this version; a file "
-               "of that name is ./device:";
     const char *meant = likely_meaning(text);
     if (!meant)
         return NULL;
@@ -111,7 +109,7 @@ static bool parse_common(const char *text, int standard, uint32_t *kind, int32_t
         return !*why;
     }
     *kind = HR_FILE;
-    if (strcmp(text, "null:") != 0 && strcmp(text, "peer:") != 0)
+    if (strcmp(text, "null:") != 0 && strcmp(text, "peer:") != 0 && strcmp(text, "device:") != 0)
         *why = wrong_file(text);
     return false;
 }
@@ -125,6 +123,8 @@ bool parse_source(const char *text, struct hr_source *out, const char **why)
         *why = "null: is a sink only; /dev/null is an empty source";
     else if (strcmp(text, "peer:") == 0)
         *why = "peer: is a sink only: the connection that the first source came from";
+    else if (strcmp(text, "device:") == 0)
+        *why = "device: is a sink only: nothing of this command is in a device's memory before it";
     return !*why;
 }
 
@@ -138,6 +138,9 @@ bool parse_sink(const char *text, struct hr_sink *out, const char **why)
         out->path = NULL;
     } else if (strcmp(text, "peer:") == 0) {
         out->kind = HR_SOCKET;
+    } else if (strcmp(text, "device:") == 0) {
+        out->kind = HR_DEVICE;
+        out->path = NULL;
     }
     return true;
 }

@@ -17,7 +17,7 @@ _headrace_values() { # COMMAND OPTION
     case $1:$2 in
     run:--decode) words='auto none zstd' ;;
     run:--encode) words='none zstd zstd:' ;;
-    run:--device) words='auto host cuda:0 hip:0' ;;
+    run:--device) words='auto host cuda:0 cuda:GPU- hip:0 hip:GPU-' ;;
     run:--kernel) words=$_headrace_kernels ;;
     run:--io) words='auto uring threads' ;;
     run:--direct) words='auto on off' ;;
@@ -53,7 +53,7 @@ _headrace() {
         devices) words=$_headrace_devices ;;
         esac
     elif [ "$command" = run ]; then
-        words='null: peer: tcp:// tcp-listen:// unix: unix-listen: fd:' files=1
+        words='null: peer: device: tcp:// tcp-listen:// unix: unix-listen: fd:' files=1
     elif [ "$command" = bench ]; then
         words=$("${COMP_WORDS[0]}" bench --list 2>/dev/null | while read -r name _; do echo "$name"; done)
     fi
@@ -65,7 +65,7 @@ _headrace() {
     for i in "${!COMPREPLY[@]}"; do
         COMPREPLY[i]=${COMPREPLY[i]#"$before"}
     done
-    [[ ${COMPREPLY[0]-} != *[:/] ]] || compopt -o nospace 2>/dev/null
+    [[ ${COMPREPLY[0]-} != *[:/-] ]] || compopt -o nospace 2>/dev/null
     [ -z "$files" ] || compopt -o filenames 2>/dev/null
 }
 

@@ -65,7 +65,9 @@ static const struct argp_option option_table[] = {
 
     {NULL, 0, NULL, 0, "What is done to it:", 2},
     {"device", KEY_DEVICE, "auto|host|cuda:N|hip:N", 0,
-     "Where kernels run; auto is the first GPU, else the host (auto)", 2},
+     "Where kernels run; auto is the first GPU, else the host (auto); for N also a UUID (GPU-...), "
+     "the begin of one, or a PCI address",
+     2},
     {"kernel", KEY_KERNEL, "NAME[:ARGS]", 0,
      "A built-in kernel; may be repeated: a chain in this order", 2},
     {"kernel-source", KEY_KERNEL_SOURCE, "FILE", 0,
@@ -275,8 +277,8 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
     case KEY_DEVICE:
         if (!is_device_word(arg))
             argp_error(state,
-                       "--device %s: one of auto, host, cuda:N and hip:N is wanted; "
-                       "'headrace devices' lists what is here",
+                       "--device %s: one of auto, host, cuda:N and hip:N is wanted, or for N a "
+                       "UUID (GPU-...) or a PCI address; 'headrace devices' lists what is here",
                        arg);
         o->config.device = arg;
         return 0;
@@ -320,8 +322,8 @@ static const struct argp parser = {
         "tcp-listen://HOST:PORT, unix:PATH or unix-listen:PATH; a file whose name looks like one "
         "of "
         "these is ./NAME. SINK may also be null:, which reads every byte for its CRC-32 and drops "
-        "it, or peer:, which answers on the connection of the first source. An output file appears "
-        "under its name only when it is whole.\n\n"
+        "it, peer:, which answers on the connection of the first source, or device:, which gathers "
+        "in memory of the device. An output file appears under its name only when it is whole.\n\n"
         "SIZE takes K, M, G and T (or KiB, MiB, ...), powers of 1024; in parentheses is the "
         "default. "
         "The last word is always the sink, and is replaced.\n\n"

@@ -202,19 +202,26 @@ enum hr_end_kind {
     HR_FILE = 1,     /* path; as long as it is when it is opened, but one that says it is empty (a
                         file of /proc, say) is read to its end */
     HR_FD = 2,       /* fd: read or written from its position on; never closed, its flags left */
-    HR_MEMORY = 3,   /* data, size: used in place, must stay until the pipeline ended */
+    HR_MEMORY = 3,   /* data, size: used in place, must stay until the pipeline ended. Between it
+                        and a GPU bytes go directly where the memory is pinned (hr_pin, or
+                        the vendor's own allocator), else through the pipeline's pinned slots */
     HR_CALLBACK = 4, /* read or write, user */
     HR_SOCKET = 5,   /* path is an address: tcp://HOST:PORT, tcp-listen://HOST:PORT, unix:PATH,
                         unix-listen:PATH. HOST may be [IPv6], and for listening empty or * (all).
                         A listener takes one connection and closes. Connecting goes on while the
                         loop runs: creation does not wait for it, but for the name to be resolved.
                         As a sink also "peer:", the connection of the first source */
-    HR_PULL = 6      /* sink only: chunks are fetched by hr_pipeline_next */
+    HR_PULL = 6,     /* sink only: chunks are fetched by hr_pipeline_next */
+    HR_DEVICE = 7    /* data, size: memory of the pipeline's device. A source streams it out; data
+                        are aligned to 16 bytes, and the units of the kernels are whole in it. A
+                        sink gathers the stream in it; with data NULL in memory that it allocates:
+                        see hr_pipeline_gathered */
 };
 
 enum hr_end_flag {
-    HR_RANGE = 1, /* source: offset and length count, even if length is 0 */
-    HR_FSYNC = 2  /* sink: a file is on stable storage before the pipeline is done */
+    HR_RANGE = 1,      /* source: offset and length count, even if length is 0 */
+    HR_FSYNC = 2,      /* sink: a file is on stable storage before the pipeline is done */
+    HR_LEND_DEVICE = 4 /* HR_PULL: chunks are lent where the device has them */
 };
 
 /* Like pread(2): fills at most size bytes from offset, returns how many, 0 at the end, -errno on
@@ -361,6 +368,25 @@ struct hr_device {
  * there are. Starts no driver context. Thread: any. Fails: HR_EINVAL. */
 hr_status hr_devices(struct hr_device *devices, size_t *n, hr_error *error) HR_MUST_CHECK;
 
+/* Memory of a device, aligned to 256 bytes; on the host plain memory. The device is opened if it is
+ * not yet, and is of the context as long as that lives.
+ * Owns: the caller, until hr_device_free. Thread: any. Blocks: as long as the driver does.
+ * Fails: as a pipeline that names the device; HR_ENOMEM. */
+hr_status hr_device_alloc(hr_context *context, const char *device, uint64_t size, void **out,
+                          hr_error *error) HR_MUST_CHECK;
+/* Nothing that was enqueued still touches it. memory NULL is allowed. Thread: any. Blocks: drivers
+ * wait for all work of the device. */
+void hr_device_free(hr_context *context, const char *device, void *memory);
+
+/* Registers host memory with the device's driver, so that copies from and to it are direct and
+ * overlap; on the host nothing has to be done. Registering takes time: do it once, for long-lived
+ * memory. The range may not overlap with another one that is registered.
+ * Owns: memory stays the caller's, who unpins it before it is freed. Thread: any.
+ * Fails: as a pipeline that names the device; HR_EUNSUPPORTED: the driver refused. */
+hr_status hr_pin(hr_context *context, const char *device, void *memory, uint64_t size,
+                 hr_error *error) HR_MUST_CHECK;
+void hr_unpin(hr_context *context, const char *device, void *memory);
+
 /* ---- Pipeline ------------------------------------------------------------------------------ */
 
 typedef struct hr_pipeline hr_pipeline;
@@ -384,7 +410,8 @@ enum hr_pipeline_flag {
                          has each at its place; pipes, sockets, callbacks and the pull form get them
                          in any order. Not with encode, nor with counted kernels */
     HR_STRICT = 2     /* what would be a silent fall-back fails: direct I/O refused where asked for,
-                         "auto" without a GPU, a seek table that does not fit */
+                         "auto" without a GPU, a seek table that does not fit, memory that the
+                         device's driver does not pin */
 };
 
 struct hr_pipeline_config {
@@ -402,8 +429,10 @@ struct hr_pipeline_config {
     uint32_t n_kernels;
     uint32_t n_streams; /* kernels that run at once, in each part of a chain between counted ones;
                            0: what suits the device */
-    const char *device; /* "auto", "host", "cuda:N", "hip:N"; NULL: auto if there are kernels, else
-                           bytes visit no device */
+    /* "auto", "host", "cuda:N", "hip:N"; for N also a UUID, or its begin, or a PCI address. NULL:
+     * auto if there are kernels or an end is HR_DEVICE, else bytes visit no device. A GPU that is
+     * named is visited without kernels, too. */
+    const char *device;
 
     uint32_t decode;     /* enum hr_codec, for all sources */
     uint32_t window_log; /* frames that need a longer window are refused; 0: 27, that is 128 MiB */
@@ -452,12 +481,21 @@ void hr_pipeline_cancel(hr_pipeline *pipeline);
  * does not own the loop, or in a forked child, it leaves a running pipeline as it is. */
 void hr_pipeline_free(hr_pipeline *pipeline);
 
+/* The memory that a sink of kind HR_DEVICE without data has gathered the stream in, and its bytes.
+ * Owns: the caller from now on, who frees it with hr_device_free; before this call the pipeline.
+ * Thread: the loop's. Returns HR_PENDING before the pipeline is done. *memory is NULL if the stream
+ * was empty, or was asked for before. Fails: HR_EINVAL for another sink, like hr_pipeline_state. */
+hr_status hr_pipeline_gathered(hr_pipeline *pipeline, void **memory, uint64_t *size,
+                               hr_error *error) HR_MUST_CHECK;
+
 /* ---- Pull form ----------------------------------------------------------------------------- */
 
 enum hr_chunk_flag {
     HR_CHUNK_FIRST = 1,
-    HR_CHUNK_LAST = 2,    /* if that is known by then: of a pipe the end may come as HR_END alone */
-    HR_CHUNK_VERIFIED = 4 /* decoded from frames whose checksums were checked */
+    HR_CHUNK_LAST = 2, /* if that is known by then: of a pipe the end may come as HR_END alone */
+    HR_CHUNK_VERIFIED = 4, /* decoded from frames whose checksums were checked */
+    HR_CHUNK_DEVICE = 8    /* data is memory of a device whose memory is not the host's: use it on a
+                              stream after hr_chunk_wait */
 };
 
 /* A chunk on loan. */
@@ -472,7 +510,8 @@ struct hr_chunk {
     uint64_t n_units;       /* of the last kernel's output; bytes without kernels */
     uint32_t source;        /* index */
     uint32_t reserved;
-    void *ready; /* device memory: the event after which data are there; NULL: they are */
+    void *ready; /* HR_CHUNK_DEVICE: the event (CUevent, hipEvent_t) after which data are there;
+                    else NULL */
     void *loan;  /* the library's own */
 };
 
@@ -485,8 +524,15 @@ struct hr_chunk {
 hr_status hr_pipeline_next(hr_pipeline *pipeline, int timeout_ms, struct hr_chunk *chunk,
                            hr_error *error) HR_MUST_CHECK;
 
-/* Gives a chunk back; its memory is used again after what is queued on stream (a stream of the
- * chunk's device; NULL: nothing is). Also after the pipeline ended, but before it is freed.
+/* Makes a stream of the chunk's device (a CUstream, hipStream_t of its primary context) wait until
+ * the data are there; without a stream (NULL) the calling thread. A default stream is named by its
+ * constant, CU_STREAM_LEGACY or CU_STREAM_PER_THREAD. On the host, and for chunks in host memory,
+ * there is nothing to wait for.
+ * Thread: any, one for each chunk. Blocks: only without a stream. Fails: HR_EDEVICE, HR_EINVAL. */
+hr_status hr_chunk_wait(const struct hr_chunk *chunk, void *stream, hr_error *error) HR_MUST_CHECK;
+
+/* Gives a chunk back; its memory is used again after what is queued on stream by now (as for
+ * hr_chunk_wait; NULL: nothing is). Also after the pipeline ended, but before it is freed.
  * Thread: any. Blocks: never. */
 void hr_chunk_release(struct hr_chunk *chunk, void *stream);
 
@@ -541,7 +587,7 @@ struct hr_stats {
     uint32_t depth;                               /* chunks that may be on their way at once */
     uint64_t wall_ns;                             /* since the first step; stops at the end */
     uint64_t chunk_size;                          /* bytes */
-    uint64_t leased_bytes;                        /* of memory, at most so far */
+    uint64_t leased_bytes;                        /* of host memory, at most so far */
     struct hr_stage_stats stages[HR_STAGE_COUNT]; /* by enum hr_stage */
     double overlap; /* highest utilisation of a resource, service / (capacity x wall): 1.00 means
                        that the slowest never waited */
@@ -557,6 +603,9 @@ struct hr_stats {
     uint64_t total_bytes_in; /* that the sources hold, for a progress bar; 0: not known */
 
     char device[HR_DEVICE_NAME]; /* "" if bytes visit none */
+    uint64_t device_bytes;       /* memory of the device that the chunks take; 0 on the host */
+    uint64_t unpinned_bytes; /* of the leased memory: the driver refused to register it, so copies
+                                are slow and overlap less */
 };
 
 /* Fills stats, whose struct_size the caller has set. Thread: the loop's, also while it runs.

@@ -88,8 +88,9 @@ wrong_ends() {
         refuses "a host is missing" tcp://:80 && refuses "a host and a port" "tcp://[::1]" &&
         refuses "a path is missing" unix: && refuses "a path is missing" unix-listen: &&
         refuses "open descriptor" fd:x && refuses "open descriptor" fd: &&
-        refuses "./device:" device: && refuses "no tcp://" peer: &&
+        refuses "no tcp://" peer: &&
         says 2 "sink only" hr run null: out && says 2 "sink only" hr run peer: out &&
+        says 2 "sink only" hr run device: out &&
         refuses "name is empty" "" || return
     for pair in tcp:127.0.0.1:9\ tcp://HOST:PORT udp://h:1\ tcp://HOST:PORT unix//x\ unix:PATH \
         null\ null: http://x\ "unix:PATH"; do
@@ -194,6 +195,7 @@ completes() {
         [ "$(offered "headrace run a --stats=t")" = text ] &&
         [ "$(offered "headrace run a --io ")" = $'auto\nuring\nthreads' ] &&
         [ "$(offered "headrace run a --depth ")" = "" ] &&
+        [ "$(offered "headrace run a --device cuda:")" = $'0\nGPU-' ] &&
         [ "$(offered "headrace run a nul")" = null: ] &&
         [ "$(offered "headrace run a unix-l")" = unix-listen: ] &&
         [ "$(offered "headrace run a --kernel his")" = histogram ] &&

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The devices of a context, opened when they are first asked for; and their memory for users. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "context.h"
+#include "status.h"
+
+static const struct hr__where nowhere;
+
+/* Several names may mean one device: it is open once. */
+static struct hr__store *find_store(const hr_context *context, const struct hr__device *device)
+{
+    const char *name = device->ops->info(device)->name;
+    struct hr__store *store = context->stores;
+    while (store && strcmp(store->device->ops->info(store->device)->name, name) != 0)
+        store = store->next;
+    return store;
+}
+
+/* Takes over the device. NULL: no memory. */
+static struct hr__store *enter(hr_context *context, struct hr__device *device)
+{
+    struct hr__store *store = find_store(context, device);
+    if (!store) {
+        store = hr__store_create(device);
+        if (store) {
+            store->next = context->stores;
+            context->stores = store;
+            return store;
+        }
+    }
+    device->ops->close(device);
+    return store;
+}
+
+/* Under devices_lock. Opening may take long, and others wait; but it is done once. */
+static hr_status open_device(hr_context *context, const char *name, struct hr__store **out,
+                             hr_error *error)
+{
+    char why[HR_ERROR_TEXT];
+    struct hr__device *device;
+    struct hr__device_name *entry = calloc(1, sizeof *entry);
+    if (!entry)
+        return hr__fail(error, HR_ENOMEM, nowhere, "device: out of memory");
+    const hr_status status = hr__device_open(name, &device, why, sizeof why, error);
+    if (status == HR_OK && *why)
+        hr__context_log(context, "device auto is the host: %s", why);
+    if (status == HR_OK)
+        entry->store = enter(context, device);
+    if (!entry->store) {
+        free(entry);
+        return status < 0 ? status : hr__fail(error, HR_ENOMEM, nowhere, "device: out of memory");
+    }
+    snprintf(entry->name, sizeof entry->name, "%s", name);
+    entry->next = context->names;
+    context->names = entry;
+    *out = entry->store;
+    return HR_OK;
+}
+
+hr_status hr__context_device(hr_context *context, const char *name, struct hr__store **out,
+                             hr_error *error)
+{
+    hr_status status = HR_OK;
+    pthread_mutex_lock(&context->devices_lock);
+    const struct hr__device_name *entry = context->names;
+    while (entry && strcmp(entry->name, name) != 0)
+        entry = entry->next;
+    if (entry)
+        *out = entry->store;
+    else
+        status = open_device(context, name, out, error);
+    pthread_mutex_unlock(&context->devices_lock);
+    return status;
+}
+
+/* ---- memory for users ---- */
+
+static hr_status find_device(hr_context *context, const char *name, struct hr__device **out,
+                             hr_error *error)
+{
+    struct hr__store *store;
+    if (!context || !name)
+        return hr__fail(error, HR_EINVAL, nowhere, "device: context or name is NULL");
+    hr_status status = hr__check_process(context->pid, "context", error);
+    if (status == HR_OK)
+        status = hr__context_device(context, name, &store, error);
+    if (status == HR_OK)
+        *out = store->device;
+    return status;
+}
+
+hr_status hr_device_alloc(hr_context *context, const char *name, uint64_t size, void **out,
+                          hr_error *error)
+{
+    struct hr__device *device;
+    if (!out)
+        return hr__fail(error, HR_EINVAL, nowhere, "device: out is NULL");
+    const hr_status status = find_device(context, name, &device, error);
+    return status == HR_OK ? device->ops->alloc(device, (size_t)size, out, error) : status;
+}
+
+void hr_device_free(hr_context *context, const char *name, void *memory)
+{
+    struct hr__device *device;
+    if (memory && find_device(context, name, &device, NULL) == HR_OK)
+        device->ops->free(device, memory);
+}
+
+hr_status hr_pin(hr_context *context, const char *name, void *memory, uint64_t size,
+                 hr_error *error)
+{
+    struct hr__device *device;
+    if (!memory || !size)
+        return hr__fail(error, HR_EINVAL, nowhere, "pin: there is no memory");
+    const hr_status status = find_device(context, name, &device, error);
+    if (status != HR_OK || device->ops->info(device)->host_memory ||
+        device->ops->pin(device, memory, (size_t)size))
+        return status;
+    return hr__fail(error, HR_EUNSUPPORTED, nowhere,
+                    "pin: the driver of %s does not register %llu bytes at %p: they are a file's, "
+                    "overlap with what is registered, or are more than it takes",
+                    device->ops->info(device)->name, (unsigned long long)size, memory);
+}
+
+void hr_unpin(hr_context *context, const char *name, void *memory)
+{
+    struct hr__device *device;
+    if (memory && find_device(context, name, &device, NULL) == HR_OK &&
+        !device->ops->info(device)->host_memory)
+        device->ops->unpin(device, memory);
+}

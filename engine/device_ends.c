@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "device_ends.h"
+
+#include <string.h>
+
+#include "sched.h"
+#include "status.h"
+
+static const struct hr__where nowhere;
+
+static const struct hr__device_ops *ops_of(const hr_pipeline *p)
+{
+    return p->store->device->ops;
+}
+
+/* ---- creation ---- */
+
+static bool has_device_end(const hr_pipeline *p)
+{
+    bool any = p->sink.kind == HR_DEVICE;
+    for (unsigned i = 0; i < p->n_inputs; i++)
+        any |= p->inputs[i].config.kind == HR_DEVICE;
+    return any;
+}
+
+bool hr__device_ends_copy(const hr_pipeline *p)
+{
+    return p->store && !ops_of(p)->info(p->store->device)->host_memory;
+}
+
+static enum hr__memory_kind kind_of(const hr_pipeline *p, const void *data, uint64_t size)
+{
+    return size ? ops_of(p)->memory_kind(p->store->device, data, (size_t)size) : HR__MEMORY_DEVICE;
+}
+
+static hr_status not_on_device(const hr_pipeline *p, const char *which, hr_error *error)
+{
+    return hr__fail(error, HR_EINVAL, nowhere,
+                    "pipeline: %s of kind HR_DEVICE: its data are no memory of %s", which,
+                    ops_of(p)->info(p->store->device)->name);
+}
+
+static hr_status check_source(hr_pipeline *p, struct hr__input *in, hr_error *error)
+{
+    const struct hr_source *source = &in->config;
+    if (source->kind == HR_MEMORY)
+        in->staged = kind_of(p, source->data, source->size) == HR__MEMORY_PLAIN;
+    if (source->kind != HR_DEVICE)
+        return HR_OK;
+    if (in->codec != HR_CODEC_NONE)
+        return hr__fail(error, HR_EUNSUPPORTED, nowhere,
+                        "pipeline: a source of kind HR_DEVICE cannot be decoded; copy it to the "
+                        "host first");
+    return kind_of(p, source->data, source->size) == HR__MEMORY_DEVICE
+               ? HR_OK
+               : not_on_device(p, "a source", error);
+}
+
+/* Where a device's memory is the host's, its ends are memory like any other. */
+static void take_as_memory(hr_pipeline *p)
+{
+    for (unsigned i = 0; i < p->n_inputs; i++)
+        if (p->inputs[i].config.kind == HR_DEVICE)
+            p->inputs[i].config.kind = HR_MEMORY;
+}
+
+static hr_status check_ends(hr_pipeline *p, hr_error *error)
+{
+    hr_status status = HR_OK;
+    if (!hr__device_ends_copy(p)) {
+        take_as_memory(p);
+        return HR_OK;
+    }
+    for (unsigned i = 0; i < p->n_inputs && status == HR_OK; i++)
+        status = check_source(p, &p->inputs[i], error);
+    const struct hr_sink *sink = &p->sink;
+    if (status == HR_OK && sink->kind == HR_DEVICE && sink->data &&
+        kind_of(p, sink->data, sink->size) != HR__MEMORY_DEVICE)
+        status = not_on_device(p, "the sink", error);
+    return status;
+}
+
+hr_status hr__device_ends_open(hr_pipeline *p, const struct hr_pipeline_config *c, hr_error *error)
+{
+    if (!c->device && !c->n_kernels && !has_device_end(p))
+        return HR_OK;
+    const char *name = c->device ? c->device : "auto";
+    const hr_status status = hr__context_device(p->loop->context, name, &p->store, error);
+    if (status < 0)
+        return status;
+    if ((p->flags & HR_STRICT) && strcmp(name, "auto") == 0 && !hr__device_ends_copy(p))
+        return hr__fail(error, HR_EUNSUPPORTED, nowhere,
+                        "device \"auto\" is the host, which is an error here (HR_STRICT, "
+                        "--strict): there is no GPU; name \"host\" if it may be");
+    return check_ends(p, error);
+}
+
+/* All that the stream will hold, if that is known; else 0. */
+static uint64_t known_size(const hr_pipeline *p)
+{
+    uint64_t total = 0;
+    for (unsigned i = 0; i < p->n_inputs; i++) {
+        const struct hr__input *in = &p->inputs[i];
+        if (in->total == UINT64_MAX || in->codec != HR_CODEC_NONE)
+            return 0;
+        total += in->total;
+    }
+    return p->chain && hr__chain_is_counted(p->chain) ? 0 : hr__chain_place(p->chain, total);
+}
+
+hr_status hr__device_ends_plan(hr_pipeline *p, hr_error *error)
+{
+    const struct hr_sink *sink = &p->sink;
+    const bool device_sink = sink->kind == HR_DEVICE;
+    const uint64_t size = device_sink && !sink->data && !p->encoding ? known_size(p) : 0;
+    if (size && !hr__gather_room(p, size, error))
+        return (hr_status)error->code;
+    if (!hr__device_ends_copy(p) || p->encoding)
+        return HR_OK;
+    p->keeps_on_device = device_sink || (sink->kind == HR_PULL && (sink->flags & HR_LEND_DEVICE));
+    const bool pinned =
+        sink->kind == HR_MEMORY && kind_of(p, sink->data, sink->size) == HR__MEMORY_PINNED;
+    p->places = (device_sink || pinned) && !hr__chain_is_counted(p->chain);
+    return HR_OK;
+}
+
+void hr__device_ends_free(hr_pipeline *p)
+{
+    if (p->gather.memory)
+        ops_of(p)->free(p->store->device, p->gather.memory);
+    p->gather.memory = NULL;
+}
+
+/* ---- the sink's memory ---- */
+
+char *hr__sink_memory(const hr_pipeline *p, uint64_t *size)
+{
+    const bool gathers = p->sink.kind == HR_DEVICE && !p->sink.data;
+    *size = gathers ? p->gather.capacity : p->sink.size;
+    return gathers ? p->gather.memory : p->sink.data;
+}
+
+char *hr__sink_place(const hr_pipeline *p, const struct hr__slot *chunk, size_t size)
+{
+    uint64_t room;
+    char *memory = hr__sink_memory(p, &room);
+    const uint64_t at = hr__chain_place(p->chain, chunk->stream_offset);
+    return p->places && at <= room && size <= room - at ? memory + at : NULL;
+}
+
+/* Copies what is there, and waits for that. */
+static hr_status move(hr_pipeline *p, char *to, hr_error *error)
+{
+    const struct hr__device_ops *ops = ops_of(p);
+    const struct hr__chain *chain = p->chain;
+    if (!hr__device_ends_copy(p)) {
+        memcpy(to, p->gather.memory, (size_t)p->gather.size);
+        return HR_OK;
+    }
+    struct hr__stream *stream = chain->queues[chain->n_queues - 1].stream;
+    hr_status status =
+        ops->copy(stream, to, p->gather.memory, (size_t)p->gather.size, HR__COPY_D2D, error);
+    if (status == HR_OK)
+        status = ops->record(stream, chain->fetched, error);
+    return status == HR_OK ? ops->lend(chain->fetched, NULL, error) : status;
+}
+
+/* Twice as much each time, so that bytes move once on average. */
+bool hr__gather_room(hr_pipeline *p, uint64_t end, hr_error *error)
+{
+    struct hr__gather *gather = &p->gather;
+    if (end <= gather->capacity)
+        return true;
+    const uint64_t capacity = end > 2 * gather->capacity ? end : 2 * gather->capacity;
+    void *memory = NULL;
+    hr_status status = ops_of(p)->alloc(p->store->device, (size_t)capacity, &memory, error);
+    if (status == HR_OK && gather->size)
+        status = move(p, memory, error);
+    if (status != HR_OK) {
+        if (memory)
+            ops_of(p)->free(p->store->device, memory);
+        return false;
+    }
+    hr__device_ends_free(p);
+    gather->memory = memory;
+    gather->capacity = capacity;
+    return true;
+}
+
+hr_status hr_pipeline_gathered(hr_pipeline *p, void **memory, uint64_t *size, hr_error *error)
+{
+    if (!memory || !size || p->sink.kind != HR_DEVICE || p->sink.data)
+        return hr__fail(error, HR_EINVAL, nowhere,
+                        "gathered: the pipeline's sink is not of kind HR_DEVICE without data");
+    const hr_status status = hr_pipeline_state(p, error);
+    if (status != HR_OK)
+        return status;
+    *memory = p->gather.memory;
+    *size = p->gather.memory ? p->written_bytes : 0;
+    p->gather.memory = NULL;
+    return HR_OK;
+}
+
+/* ---- what becomes of a chunk ---- */
+
+bool hr__sink_takes_input(const hr_pipeline *p, const struct hr__slot *chunk)
+{
+    const struct hr__chain *chain = p->chain;
+    return !chain->host_memory && !p->keeps_on_device && chain->n_links && !chain->maps &&
+           !chunk->on_device && !p->places;
+}
+
+/* What has no place in the sink's memory stays where it is: the write stage says that it is too
+ * long. */
+bool hr__sink_wants_copy(const hr_pipeline *p, const struct hr__slot *chunk)
+{
+    return !p->chain->host_memory && !p->keeps_on_device && !chunk->device.passes &&
+           (!p->places || hr__sink_place(p, chunk, chunk->device.size));
+}
