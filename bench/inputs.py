@@ -57,6 +57,16 @@ def many_frames(n_bytes):
                 lambda path: subprocess.run(["pzstd", "-q", "-f", tar, "-o", path], check=True))
 
 
+def frames(n_bytes):
+    """Return the tar in many zstd frames, as pzstd packs it, or headrace where that is missing."""
+    if shutil.which("pzstd"):
+        return many_frames(n_bytes)
+    tar = system_tar(n_bytes)
+    return made(f"{n_bytes}.tar.headrace.zst", n_bytes,
+                lambda path: subprocess.run(["headrace", "run", tar, path, "--encode", "zstd"],
+                                            check=True))
+
+
 def one_frame(n_bytes):
     """Return the tar in one zstd frame."""
     tar = system_tar(n_bytes)
@@ -80,7 +90,7 @@ def program(name, *options):
     name : str
         Of the program.
     *options : str
-        More for the compiler: libraries.
+        More for the compiler: libraries, and other files of the folder by their paths.
 
     Returns
     -------
@@ -88,17 +98,45 @@ def program(name, *options):
         Its path.
     """
     path = os.path.join(folder(), name)
-    source = os.path.join(BENCH, "programs", name + ".c")
-    subprocess.run(["cc", "-std=c11", "-D_GNU_SOURCE", "-O3", "-o", path, source, *options],
-                   check=True)
+    subprocess.run(["cc", "-std=c11", "-D_GNU_SOURCE", "-O3", "-o", path, source_of(name),
+                    *options], check=True)
     return path
 
 
-def program_of_library(name, headrace):
-    """Compile a program against the public header and the library that the command uses."""
+def source_of(name):
+    """Return the path of ``bench/programs/NAME.c``."""
+    return os.path.join(BENCH, "programs", name + ".c")
+
+
+def program_of_library(name, headrace, *others):
+    """Compile a program against the public header and the library that the command uses.
+
+    Parameters
+    ----------
+    name : str
+        Of the program.
+    headrace : str
+        The command.
+    *others : str
+        Names of more files that the program consists of.
+
+    Returns
+    -------
+    str
+        Its path.
+    """
     libraries = os.path.join(os.path.dirname(os.path.dirname(headrace)))
     include = os.path.join(BENCH, "..", "engine", "include")
-    return program(name, "-I" + include, "-L" + libraries, "-Wl,-rpath," + libraries, "-lheadrace")
+    # What the library itself needs may be where the linker does not look.
+    return program(name, *map(source_of, others), "-I" + include, "-L" + libraries,
+                   "-Wl,-rpath," + libraries, "-Wl,--allow-shlib-undefined", "-lheadrace",
+                   "-pthread", "-ldl")
+
+
+def gpu_transfers(headrace):
+    """Compile the program that measures transfers from and to a GPU, and return its path."""
+    return program_of_library("gpu_transfers", headrace, "gpu_ceilings", "gpu_parts",
+                              "gpu_samples", "gpu_verify", "gpu_ways")
 
 
 def crc32_of(path):
@@ -114,6 +152,23 @@ def stats_of(*command):
     """Run headrace with ``--stats json`` and return what it tells."""
     said = subprocess.run([*command, "--stats", "json"], check=True, capture_output=True, text=True)
     return json.loads(said.stderr)
+
+
+def gpus():
+    """List the GPUs that headrace sees.
+
+    Returns
+    -------
+    tuple
+        A dict of each one's name to title, version and memory; and a line that tells why there is
+        none of each vendor that has none.
+    """
+    said = subprocess.run(["headrace", "devices", "--json"], check=True, capture_output=True,
+                          text=True)
+    devices = [device for device in json.loads(said.stdout)["devices"] if device["name"] != "host"]
+    why = "; ".join(f"{device['name']}: {device['why']}" for device in devices
+                    if not device["present"])
+    return {device["name"]: device for device in devices if device["present"]}, why
 
 
 def check_null(source, crc, *options):

@@ -20,13 +20,15 @@ def size_of(text):
     return int(text[:-1] if factor > 1 else text) * factor
 
 
-def arguments(about):
+def arguments(about, add_more=None):
     """Read the command line that all cases share.
 
     Parameters
     ----------
     about : str
         The docstring of the case.
+    add_more : callable, optional
+        Given the argparse.ArgumentParser, adds the options of this case.
 
     Returns
     -------
@@ -39,6 +41,8 @@ def arguments(about):
     parser.add_argument("headrace", type=os.path.abspath, help="build/.../bin/headrace")
     parser.add_argument("report", type=os.path.abspath, nargs="?", default=os.devnull)
     parser.add_argument("--size", type=size_of, default=1 << 30, help="bytes of the input (1G)")
+    if add_more:
+        add_more(parser)
     given = parser.parse_args()
     os.environ["PATH"] = os.path.dirname(given.headrace) + os.pathsep + os.environ["PATH"]
     return given

@@ -40,7 +40,7 @@ static hr_status open_device(hr_context *context, const char *name, struct hr__s
                              hr_error *error)
 {
     char why[HR_ERROR_TEXT];
-    struct hr__device *device;
+    struct hr__device *device = NULL;
     struct hr__device_name *entry = calloc(1, sizeof *entry);
     if (!entry)
         return hr__fail(error, HR_ENOMEM, nowhere, "device: out of memory");
@@ -81,7 +81,7 @@ hr_status hr__context_device(hr_context *context, const char *name, struct hr__s
 static hr_status find_device(hr_context *context, const char *name, struct hr__device **out,
                              hr_error *error)
 {
-    struct hr__store *store;
+    struct hr__store *store = NULL;
     if (!context || !name)
         return hr__fail(error, HR_EINVAL, nowhere, "device: context or name is NULL");
     hr_status status = hr__check_process(context->pid, "context", error);
@@ -95,7 +95,7 @@ static hr_status find_device(hr_context *context, const char *name, struct hr__d
 hr_status hr_device_alloc(hr_context *context, const char *name, uint64_t size, void **out,
                           hr_error *error)
 {
-    struct hr__device *device;
+    struct hr__device *device = NULL;
     if (!out)
         return hr__fail(error, HR_EINVAL, nowhere, "device: out is NULL");
     const hr_status status = find_device(context, name, &device, error);
@@ -104,7 +104,7 @@ hr_status hr_device_alloc(hr_context *context, const char *name, uint64_t size, 
 
 void hr_device_free(hr_context *context, const char *name, void *memory)
 {
-    struct hr__device *device;
+    struct hr__device *device = NULL;
     if (memory && find_device(context, name, &device, NULL) == HR_OK)
         device->ops->free(device, memory);
 }
@@ -112,7 +112,7 @@ void hr_device_free(hr_context *context, const char *name, void *memory)
 hr_status hr_pin(hr_context *context, const char *name, void *memory, uint64_t size,
                  hr_error *error)
 {
-    struct hr__device *device;
+    struct hr__device *device = NULL;
     if (!memory || !size)
         return hr__fail(error, HR_EINVAL, nowhere, "pin: there is no memory");
     const hr_status status = find_device(context, name, &device, error);
@@ -127,7 +127,7 @@ hr_status hr_pin(hr_context *context, const char *name, void *memory, uint64_t s
 
 void hr_unpin(hr_context *context, const char *name, void *memory)
 {
-    struct hr__device *device;
+    struct hr__device *device = NULL;
     if (memory && find_device(context, name, &device, NULL) == HR_OK &&
         !device->ops->info(device)->host_memory)
         device->ops->unpin(device, memory);
