@@ -56,12 +56,29 @@ static hr_status check_source(hr_pipeline *p, struct hr__input *in, hr_error *er
                : not_on_device(p, "a source", error);
 }
 
+static bool keeps_on_device(const hr_pipeline *p)
+{
+    const struct hr_sink *sink = &p->sink;
+    return sink->kind == HR_DEVICE || (sink->kind == HR_PULL && (sink->flags & HR_LEND_DEVICE));
+}
+
 /* Where a device's memory is the host's, its ends are memory like any other. */
 static void take_as_memory(hr_pipeline *p)
 {
     for (unsigned i = 0; i < p->n_inputs; i++)
         if (p->inputs[i].config.kind == HR_DEVICE)
             p->inputs[i].config.kind = HR_MEMORY;
+}
+
+/* No byte passes through memory that is leased. */
+static bool are_direct(const hr_pipeline *p)
+{
+    bool direct = !p->decoding && !p->encoding && (p->sink_is_pinned || keeps_on_device(p));
+    for (unsigned i = 0; i < p->n_inputs; i++) {
+        const struct hr__input *in = &p->inputs[i];
+        direct &= in->config.kind == HR_DEVICE || (in->config.kind == HR_MEMORY && !in->staged);
+    }
+    return direct;
 }
 
 static hr_status check_ends(hr_pipeline *p, hr_error *error)
@@ -74,9 +91,13 @@ static hr_status check_ends(hr_pipeline *p, hr_error *error)
     for (unsigned i = 0; i < p->n_inputs && status == HR_OK; i++)
         status = check_source(p, &p->inputs[i], error);
     const struct hr_sink *sink = &p->sink;
-    if (status == HR_OK && sink->kind == HR_DEVICE && sink->data &&
-        kind_of(p, sink->data, sink->size) != HR__MEMORY_DEVICE)
+    const bool given = sink->data && (sink->kind == HR_DEVICE || sink->kind == HR_MEMORY);
+    const enum hr__memory_kind kind =
+        given ? kind_of(p, sink->data, sink->size) : HR__MEMORY_DEVICE;
+    if (status == HR_OK && sink->kind == HR_DEVICE && kind != HR__MEMORY_DEVICE)
         status = not_on_device(p, "the sink", error);
+    p->sink_is_pinned = sink->kind == HR_MEMORY && kind == HR__MEMORY_PINNED;
+    p->is_direct = are_direct(p);
     return status;
 }
 
@@ -110,17 +131,14 @@ static uint64_t known_size(const hr_pipeline *p)
 
 hr_status hr__device_ends_plan(hr_pipeline *p, hr_error *error)
 {
-    const struct hr_sink *sink = &p->sink;
-    const bool device_sink = sink->kind == HR_DEVICE;
-    const uint64_t size = device_sink && !sink->data && !p->encoding ? known_size(p) : 0;
+    const bool device_sink = p->sink.kind == HR_DEVICE;
+    const uint64_t size = device_sink && !p->sink.data ? known_size(p) : 0;
     if (size && !hr__gather_room(p, size, error))
         return (hr_status)error->code;
     if (!hr__device_ends_copy(p) || p->encoding)
         return HR_OK;
-    p->keeps_on_device = device_sink || (sink->kind == HR_PULL && (sink->flags & HR_LEND_DEVICE));
-    const bool pinned =
-        sink->kind == HR_MEMORY && kind_of(p, sink->data, sink->size) == HR__MEMORY_PINNED;
-    p->places = (device_sink || pinned) && !hr__chain_is_counted(p->chain);
+    p->keeps_on_device = keeps_on_device(p);
+    p->places = (device_sink || p->sink_is_pinned) && !hr__chain_is_counted(p->chain);
     return HR_OK;
 }
 

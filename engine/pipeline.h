@@ -136,6 +136,8 @@ struct hr_pipeline {
     struct hr__store *store; /* the context's device; NULL: bytes visit none */
     struct hr__chain *chain; /* NULL: nothing is done on a device */
     bool keeps_on_device;    /* what leaves the chain stays in device memory */
+    bool sink_is_pinned;     /* it is memory that the device writes to */
+    bool is_direct;          /* the device reads and writes the ends' own memory */
     bool places;             /* the device puts bytes where the sink wants them, known beforehand */
     uint64_t connect_ns;     /* limits; 0: none */
     uint64_t idle_ns;

@@ -43,7 +43,7 @@ hr_status hr_pipeline_stats(const hr_pipeline *p, struct hr_stats *stats)
         .chunk_size = p->chunk_size,
         .leased_bytes = leased > p->leased_bytes ? leased : p->leased_bytes,
         .crc32 = stream_crc(p),
-        .n_streams = p->chain ? p->chain->n_streams : 0,
+        .n_streams = p->chain && p->chain->n_links ? p->chain->n_streams : 0,
         .n_frames_in = p->n_frames_in,
         .dropped_bytes = p->dropped_bytes,
         .direct_bytes = p->direct_bytes,

@@ -130,6 +130,20 @@ static void print_overlap(const struct report *r, FILE *out)
         fputs("gain below 1: the machine was busy with other work\n", out);
 }
 
+static void print_device(const struct hr_stats *s, FILE *out)
+{
+    char text[HUMAN_SIZE];
+    fprintf(out, "device: %s", s->device);
+    if (s->n_streams)
+        fprintf(out, ", %u stream%s", s->n_streams, s->n_streams == 1 ? "" : "s");
+    if (s->device_bytes)
+        fprintf(out, ", %s of its memory", human_bytes((double)s->device_bytes, text));
+    if (s->unpinned_bytes)
+        fprintf(out, "; %s of the slots not pinned: slow",
+                human_bytes((double)s->unpinned_bytes, text));
+    fputc('\n', out);
+}
+
 void print_report_text(const struct report *r, FILE *out)
 {
     const struct hr_stats *s = &r->stats;
@@ -146,8 +160,7 @@ void print_report_text(const struct report *r, FILE *out)
     fprintf(out, ", %s leased", human_bytes((double)s->leased_bytes, text));
     fprintf(out, " of at most %s\n", human_bytes((double)r->max_memory, text));
     if (s->device[0])
-        fprintf(out, "device: %s, %u stream%s\n", s->device, s->n_streams,
-                s->n_streams == 1 ? "" : "s");
+        print_device(s, out);
     fprintf(out, "io: %s%s%s\n", r->io, *r->why ? ", because " : "", r->why);
     if (s->n_frames_in)
         fprintf(out, "zstd frames decoded: %llu\n", (unsigned long long)s->n_frames_in);

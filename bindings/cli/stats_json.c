@@ -71,6 +71,8 @@ static void print_report(const struct report *r, FILE *out)
     number(out, "direct_bytes", s->direct_bytes);
     number(out, "frames_in", s->n_frames_in);
     number(out, "streams", s->n_streams);
+    number(out, "device_bytes", s->device_bytes);
+    number(out, "unpinned_bytes", s->unpinned_bytes);
     text(out, "device", s->device);
     text(out, "io", r->io);
     text(out, "io_why", r->why);
