@@ -14,19 +14,16 @@
 #include "sched.h"
 #include "status.h"
 
-/* An error as a chunk without bytes. False: no slot is free for it. */
+/* The stream ends with this error. False: no slot is free for it. */
 static bool place_error(hr_pipeline *p, const hr_error *error)
 {
-    struct hr__slot *chunk = hr__lane_take(&p->chunks, false);
+    struct hr__slot *chunk = hr__lane_place_error(&p->chunks, error);
     if (!chunk)
         return false;
-    hr__lane_place(chunk);
-    chunk->error = *error;
     if (error->stage == HR_STAGE_DECODE) { /* it does not know where in the decoded stream it is */
         chunk->error.chunk = chunk->index;
         chunk->error.offset = p->cut.stream_offset;
     }
-    chunk->state = HR__SLOT_READY;
     p->cut.ended = p->cut.failed = true;
     p->input_ended = true;
     return true;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What can be learned of an encoded source at creation, if it has offsets: whether it is encoded at
- * all, and, for a range, which of its frames are needed. */
+/* What can be learned of a source before it is decoded: whether it is encoded at all, at creation
+ * if it has offsets, else from its first bytes; and, with offsets and for a range, which of its
+ * frames are needed. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +10,22 @@
 #include "decode.h"
 #include "sched.h"
 #include "status.h"
+
+/* Whether n bytes can be the begin of a frame (RFC 8878, 3.1.1 and 3.1.2). */
+static bool may_be_frame(const uint8_t *first, size_t n)
+{
+    static const uint8_t frame[4] = {0x28, 0xb5, 0x2f, 0xfd};
+    static const uint8_t skippable[4] = {0x50, 0x2a, 0x4d, 0x18};
+    bool is_frame = true;
+    bool is_skippable_frame = true;
+    for (size_t i = 0; i < n; i++) {
+        is_frame &= first[i] == frame[i];
+        is_skippable_frame &= (i == 0 ? first[i] & 0xf0 : first[i]) == skippable[i];
+    }
+    return is_frame || is_skippable_frame;
+}
+
+/* ---- sources with offsets ---- */
 
 /* False: errno is set (0: the source is shorter). */
 static bool read_at(const struct hr__input *in, uint64_t offset, void *buffer, size_t size)
@@ -123,9 +140,43 @@ hr_status hr__probe_input(struct hr__input *in, uint64_t size, hr_error *error)
             return HR_OK;
         if (!read_at(in, 0, first, sizeof first))
             return fail_read(in, error);
-        if (hr__decode_may_be_frame(first, sizeof first))
+        if (may_be_frame(first, sizeof first))
             in->codec = HR_CODEC_ZSTD;
     }
     const bool range = in->decoded_skip || in->decoded_left != UINT64_MAX;
     return in->codec == HR_CODEC_ZSTD && range ? find_range(in, size, error) : HR_OK;
+}
+
+/* ---- those without, by the first bytes ---- */
+
+/* The first bytes of the input that are there, over blocks; all: no more of them will come. */
+static size_t peek(const hr_pipeline *p, uint8_t first[4], bool *all)
+{
+    size_t n = 0;
+    *all = false;
+    for (uint64_t i = p->decode.cursor.block; i < p->blocks.tail && n < 4; i++) {
+        const struct hr__slot *block = hr__lane_at(&p->blocks, i);
+        const size_t there = hr__decode_available(block);
+        const size_t here = there < 4 - n ? there : 4 - n;
+        memcpy(first + n, block->data ? block->data : "", here);
+        n += here;
+        *all = block->ends_input || block->error.code;
+        if (block->state != HR__SLOT_READY)
+            break;
+    }
+    return n;
+}
+
+bool hr__decode_find_codec(hr_pipeline *p)
+{
+    struct hr__input *in = p->decode.input;
+    uint8_t first[4];
+    bool all;
+    const size_t n = peek(p, first, &all);
+    if (n < 4 && !all && may_be_frame(first, n))
+        return false;
+    in->codec = n == 4 && may_be_frame(first, n) ? HR_CODEC_ZSTD : HR_CODEC_NONE;
+    if (in->codec == HR_CODEC_NONE && in->decoded_left < UINT64_MAX - in->decoded_skip)
+        in->end = in->decoded_skip + in->decoded_left; /* plain bytes: none beyond is taken */
+    return true;
 }

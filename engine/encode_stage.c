@@ -119,14 +119,8 @@ static bool take_whole(hr_pipeline *p, struct hr__slot *chunk)
 
 static bool place_error(hr_pipeline *p, const hr_error *error)
 {
-    struct hr__slot *frame = hr__lane_take(&p->frames, false);
-    if (!frame)
-        return false;
-    hr__lane_place(frame);
-    frame->error = *error;
-    frame->state = HR__SLOT_READY;
-    p->encode.ended = true;
-    return true;
+    p->encode.ended = hr__lane_place_error(&p->frames, error) != NULL;
+    return p->encode.ended;
 }
 
 /* ---- the end ---- */

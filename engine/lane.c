@@ -215,6 +215,17 @@ void hr__lane_place(struct hr__slot *slot)
     lane->order[slot->index % lane->depth] = slot;
 }
 
+struct hr__slot *hr__lane_place_error(struct hr__lane *lane, const hr_error *error)
+{
+    struct hr__slot *slot = hr__lane_take(lane, false);
+    if (!slot)
+        return NULL;
+    hr__lane_place(slot);
+    slot->error = *error;
+    slot->state = HR__SLOT_READY;
+    return slot;
+}
+
 static void release(struct hr__slot *slot)
 {
     struct hr__lane *lane = slot->lane;

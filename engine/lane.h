@@ -175,6 +175,8 @@ void hr__lane_trim(struct hr__lane *lane);
 void hr__lane_untake(struct hr__slot *slot);
 /* Puts it at the tail, BUSY, with one ref. */
 void hr__lane_place(struct hr__slot *slot);
+/* Takes a slot and places it as an error without bytes, READY. NULL: none is free. */
+struct hr__slot *hr__lane_place_error(struct hr__lane *lane, const hr_error *error);
 /* Takes the youngest slot out of the order again. */
 void hr__lane_unplace(struct hr__slot *slot);
 

@@ -5,6 +5,7 @@
 #define HR_TEST_CODEC_SUITE_H
 
 #include <criterion/criterion.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "codec_trials.h"
@@ -15,13 +16,7 @@ static unsigned n_loops;
 
 static void make_loops(void)
 {
-    uint32_t engines[2];
-    n_loops = test_engines(engines);
-    for (unsigned i = 0; i < n_loops; i++) {
-        const struct hr_loop_config config = {.struct_size = sizeof config, .io = engines[i]};
-        hr_error error;
-        cr_assert_eq(hr_loop_create(NULL, &config, &loops[i], &error), HR_OK, "%s", error.text);
-    }
+    n_loops = test_loops(loops);
 }
 
 static void free_loops(void)
@@ -39,6 +34,14 @@ static const char *name_of(const struct trial *t)
              (unsigned long long)t->chunk_size, t->depth, t->hung ? ", HUNG" : "",
              hr_status_name(t->status), t->status < 0 ? t->error.text : "");
     return name;
+}
+
+static inline struct hr_source memory_source(const struct buffer *b)
+{
+    return (struct hr_source){.struct_size = sizeof(struct hr_source),
+                              .kind = HR_MEMORY,
+                              .data = b->data,
+                              .size = b->size};
 }
 
 static inline void assert_gives(hr_loop *loop, struct trial *t, const struct buffer *in,

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Decode by ranges, with and without a seek table that may lie; "auto", which looks at the first
  * bytes; several sources in a row. On both I/O engines, through the public header. */
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -158,27 +156,18 @@ Test(decode_ranges, of_a_file_that_is_read_past_the_page_cache)
                                                  .flags = HR_RANGE,
                                                  .offset = ranges[r].offset,
                                                  .length = ranges[r].length};
-                const struct hr_pipeline_config config = {
-                    .struct_size = sizeof config,
-                    .n_sources = 1,
-                    .sources = &source,
-                    .sink = {.struct_size = sizeof config.sink,
-                             .kind = HR_CALLBACK,
-                             .write = gather,
-                             .user = &got},
-                    .chunk_size = 8192,
-                    .depth = 4,
-                    .decode = HR_CODEC_ZSTD,
-                    .direct = direct};
+                const struct hr_pipeline_config config = {.struct_size = sizeof config,
+                                                          .n_sources = 1,
+                                                          .sources = &source,
+                                                          .chunk_size = 8192,
+                                                          .depth = 4,
+                                                          .decode = HR_CODEC_ZSTD,
+                                                          .direct = direct};
                 const struct buffer want = slice(&f.plain, source.offset, source.length);
-                hr_pipeline *pipeline = NULL;
                 hr_error error = {0};
-                bool hung;
-                cr_assert_eq(hr_pipeline_create(loops[l], &config, &pipeline, NULL), HR_OK);
-                cr_assert_eq(run_in_time(loops[l], pipeline, &hung, &error), HR_OK, "%s",
+                cr_assert_eq(run_gathering(loops[l], &config, &got, &error), HR_OK, "%s",
                              error.text);
                 cr_assert(same_bytes(&got, &want), "direct %u, range %u", direct, r);
-                hr_pipeline_free(pipeline);
                 buffer_free(&got);
             }
     unlink(path);
@@ -187,68 +176,37 @@ Test(decode_ranges, of_a_file_that_is_read_past_the_page_cache)
 
 /* ---- the end of a range ---- */
 
-struct late_failure {
-    const struct buffer *in;
-    unsigned wait_us;
-};
-
-static int64_t give_then_fail(void *user, void *bytes, size_t size, uint64_t offset)
-{
-    const struct late_failure *f = user;
-    if (offset >= f->in->size) {
-        usleep(f->wait_us); /* until the range is full */
-        return -EREMOTEIO;
-    }
-    const size_t left = f->in->size - (size_t)offset;
-    const size_t n = left < size ? left : size;
-    memcpy(bytes, f->in->data + offset, n);
-    return (int64_t)n;
-}
-
 Test(decode_ranges, a_read_error_behind_the_range_does_not_count)
 {
     struct frames f = {0}, next = {0};
     add_frame(&f, FRAME_USUAL, 1000);
     add_frame(&f, FRAME_NOISE, 3000);
     add_frame(&next, FRAME_USUAL, 500);
-    static const unsigned waits[] = {0, 200, 50000};
+    static const unsigned waits[] = {0, 200, 50000}; /* until the range is full */
     for (unsigned l = 0; l < n_loops; l++)
         for (unsigned w = 0; w < 3; w++)
             for (uint32_t n_sources = 1; n_sources <= 2; n_sources++) {
-                struct late_failure late = {&f.packed, waits[w]};
+                struct failing late = {&f.packed, f.packed.size, waits[w]};
                 struct buffer got = {0};
                 const struct hr_source sources[] = {{.struct_size = sizeof sources[0],
                                                      .kind = HR_CALLBACK,
-                                                     .read = give_then_fail,
+                                                     .read = give_and_fail,
                                                      .user = &late,
                                                      .flags = HR_RANGE,
                                                      .offset = 10,
                                                      .length = 700},
-                                                    {.struct_size = sizeof sources[0],
-                                                     .kind = HR_MEMORY,
-                                                     .data = next.packed.data,
-                                                     .size = next.packed.size}};
-                const struct hr_pipeline_config config = {
-                    .struct_size = sizeof config,
-                    .n_sources = n_sources,
-                    .sources = sources,
-                    .sink = {.struct_size = sizeof config.sink,
-                             .kind = HR_CALLBACK,
-                             .write = gather,
-                             .user = &got},
-                    .chunk_size = 4096,
-                    .depth = 4,
-                    .decode = HR_CODEC_ZSTD};
-                hr_pipeline *pipeline = NULL;
+                                                    memory_source(&next.packed)};
+                const struct hr_pipeline_config config = {.struct_size = sizeof config,
+                                                          .n_sources = n_sources,
+                                                          .sources = sources,
+                                                          .chunk_size = 4096,
+                                                          .depth = 4,
+                                                          .decode = HR_CODEC_ZSTD};
                 hr_error error = {0};
-                bool hung;
-                cr_assert_eq(hr_pipeline_create(loops[l], &config, &pipeline, NULL), HR_OK);
-                const hr_status status = run_in_time(loops[l], pipeline, &hung, &error);
-                cr_assert(!hung, "it hung after %zu bytes, %u us", got.size, waits[w]);
-                cr_assert_eq(status, HR_OK, "%s", error.text);
+                cr_assert_eq(run_gathering(loops[l], &config, &got, &error), HR_OK, "%u us: %s",
+                             waits[w], error.text);
                 cr_assert_eq(got.size, n_sources == 1 ? 700 : 1200);
                 cr_assert(memcmp(got.data, f.plain.data + 10, 700) == 0);
-                hr_pipeline_free(pipeline);
                 buffer_free(&got);
             }
     frames_free(&f);
@@ -293,22 +251,14 @@ Test(decode_ranges, of_a_raw_pipe_under_auto_leave_what_follows_in_the_pipe)
                                                  .flags = HR_RANGE,
                                                  .offset = offsets[o],
                                                  .length = lengths[n]};
-                const struct hr_pipeline_config config = {
-                    .struct_size = sizeof config,
-                    .n_sources = 1,
-                    .sources = &source,
-                    .sink = {.struct_size = sizeof config.sink,
-                             .kind = HR_CALLBACK,
-                             .write = gather,
-                             .user = &got},
-                    .chunk_size = 64,
-                    .depth = 2,
-                    .decode = HR_CODEC_AUTO};
-                hr_pipeline *pipeline = NULL;
+                const struct hr_pipeline_config config = {.struct_size = sizeof config,
+                                                          .n_sources = 1,
+                                                          .sources = &source,
+                                                          .chunk_size = 64,
+                                                          .depth = 2,
+                                                          .decode = HR_CODEC_AUTO};
                 hr_error error = {0};
-                bool hung;
-                cr_assert_eq(hr_pipeline_create(loops[l], &config, &pipeline, NULL), HR_OK);
-                cr_assert_eq(run_in_time(loops[l], pipeline, &hung, &error), HR_OK, "%s",
+                cr_assert_eq(run_gathering(loops[l], &config, &got, &error), HR_OK, "%s",
                              error.text);
                 const struct buffer want = slice(&plain, offsets[o], lengths[n]);
                 cr_assert(same_bytes(&got, &want));
@@ -317,7 +267,6 @@ Test(decode_ranges, of_a_raw_pipe_under_auto_leave_what_follows_in_the_pipe)
                 cr_assert_eq(read(ends[0], rest, sizeof rest), (ssize_t)(plain.size - end),
                              "range %zu, %zu", offsets[o], lengths[n]);
                 cr_assert(memcmp(rest, plain.data + end, plain.size - end) == 0);
-                hr_pipeline_free(pipeline);
                 close(ends[0]);
                 buffer_free(&got);
             }
@@ -431,6 +380,21 @@ Test(decode_ranges, a_table_may_list_skippable_frames)
 
 /* ---- auto, several sources ---- */
 
+static void assert_auto(const struct buffer *in, const struct buffer *want)
+{
+    for (unsigned l = 0; l < n_loops; l++)
+        for (unsigned feed = 0; feed < N_FEEDS; feed++)
+            for (size_t step = 0; step < 3; step++) {
+                struct trial t = {.feed = (enum feed)feed,
+                                  .step = step,
+                                  .chunk_size = 4096,
+                                  .depth = 2,
+                                  .decode = HR_CODEC_AUTO};
+                assert_gives(loops[l], &t, in, want);
+                buffer_free(&t.got);
+            }
+}
+
 Test(decode_ranges, auto_goes_by_the_first_bytes)
 {
     static const char *const raw[] = {
@@ -439,17 +403,7 @@ Test(decode_ranges, auto_goes_by_the_first_bytes)
     for (unsigned i = 0; i < sizeof raw / sizeof raw[0]; i++) {
         struct buffer in = {0};
         buffer_add(&in, raw[i], strlen(raw[i]));
-        for (unsigned l = 0; l < n_loops; l++)
-            for (unsigned feed = 0; feed < N_FEEDS; feed++)
-                for (size_t step = 0; step < 3; step++) {
-                    struct trial t = {.feed = (enum feed)feed,
-                                      .step = step,
-                                      .chunk_size = 4096,
-                                      .depth = 2,
-                                      .decode = HR_CODEC_AUTO};
-                    assert_gives(loops[l], &t, &in, &in);
-                    buffer_free(&t.got);
-                }
+        assert_auto(&in, &in);
         buffer_free(&in);
     }
 }
@@ -460,17 +414,7 @@ Test(decode_ranges, auto_decodes_what_begins_with_any_frame)
         struct frames f = {0};
         add_frame(&f, (enum frame_kind)kind, 300);
         add_frame(&f, FRAME_USUAL, 300);
-        for (unsigned l = 0; l < n_loops; l++)
-            for (unsigned feed = 0; feed < N_FEEDS; feed++)
-                for (size_t step = 0; step < 3; step++) {
-                    struct trial t = {.feed = (enum feed)feed,
-                                      .step = step,
-                                      .chunk_size = 4096,
-                                      .depth = 2,
-                                      .decode = HR_CODEC_AUTO};
-                    assert_gives(loops[l], &t, &f.packed, &f.plain);
-                    buffer_free(&t.got);
-                }
+        assert_auto(&f.packed, &f.plain);
         frames_free(&f);
     }
 }
@@ -490,31 +434,20 @@ Test(decode_ranges, sources_raw_and_encoded_are_one_stream)
                 struct buffer got = {0};
                 struct hr_source sources[4];
                 for (unsigned i = 0; i < 4; i++)
-                    sources[i] = (struct hr_source){.struct_size = sizeof sources[0],
-                                                    .kind = HR_MEMORY,
-                                                    .data = parts[i]->data,
-                                                    .size = parts[i]->size};
+                    sources[i] = memory_source(parts[i]);
                 const struct hr_pipeline_config config = {
                     .struct_size = sizeof config,
                     .n_sources = only_zstd ? 2 : 4,
                     .sources = only_zstd ? sources + 1 : sources,
-                    .sink = {.struct_size = sizeof config.sink,
-                             .kind = HR_CALLBACK,
-                             .write = gather,
-                             .user = &got},
                     .chunk_size = chunk,
                     .depth = 3,
                     .decode = only_zstd ? HR_CODEC_ZSTD : HR_CODEC_AUTO};
                 const struct buffer due = slice(&want, only_zstd ? raw.size : 0,
                                                 only_zstd ? 2 * f.plain.size : UINT64_MAX);
-                hr_pipeline *pipeline = NULL;
                 hr_error error = {0};
-                bool hung;
-                cr_assert_eq(hr_pipeline_create(loops[l], &config, &pipeline, NULL), HR_OK);
-                cr_assert_eq(run_in_time(loops[l], pipeline, &hung, &error), HR_OK, "%s",
+                cr_assert_eq(run_gathering(loops[l], &config, &got, &error), HR_OK, "%s",
                              error.text);
                 cr_assert(same_bytes(&got, &due), "chunk %zu", chunk);
-                hr_pipeline_free(pipeline);
                 buffer_free(&got);
             }
     frames_free(&f);
@@ -532,31 +465,16 @@ Test(decode_ranges, an_error_in_a_later_source_stands_behind_the_earlier)
     b.packed.data[b.packed.size - 2] ^= 4;
     for (unsigned l = 0; l < n_loops; l++) {
         struct buffer got = {0};
-        const struct hr_source sources[] = {{.struct_size = sizeof sources[0],
-                                             .kind = HR_MEMORY,
-                                             .data = a.packed.data,
-                                             .size = a.packed.size},
-                                            {.struct_size = sizeof sources[0],
-                                             .kind = HR_MEMORY,
-                                             .data = b.packed.data,
-                                             .size = b.packed.size}};
+        const struct hr_source sources[] = {memory_source(&a.packed), memory_source(&b.packed)};
         const struct hr_pipeline_config config = {.struct_size = sizeof config,
                                                   .n_sources = 2,
                                                   .sources = sources,
-                                                  .sink = {.struct_size = sizeof config.sink,
-                                                           .kind = HR_CALLBACK,
-                                                           .write = gather,
-                                                           .user = &got},
                                                   .decode = HR_CODEC_ZSTD};
-        hr_pipeline *pipeline = NULL;
         hr_error error = {0};
-        bool hung;
-        cr_assert_eq(hr_pipeline_create(loops[l], &config, &pipeline, NULL), HR_OK);
-        cr_assert_eq(run_in_time(loops[l], pipeline, &hung, &error), HR_ECORRUPT);
+        cr_assert_eq(run_gathering(loops[l], &config, &got, &error), HR_ECORRUPT);
         cr_assert_eq(error.offset, 7000);
         cr_assert_eq(got.size, 7000);
         cr_assert(strstr(error.text, "source 1"), "%s", error.text);
-        hr_pipeline_free(pipeline);
         buffer_free(&got);
     }
     frames_free(&a);

@@ -12,24 +12,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "engines.h"
+#include "folder_suite.h"
 #include "peers.h"
 
 enum { SIZE = 3 * 262144 + 777 };
 
 static unsigned char pattern[SIZE];
 static unsigned char got[SIZE];
-static char directory[64];
 static hr_loop *loops[2];
 static unsigned n_loops;
-
-static const char *path_of(const char *name)
-{
-    static char paths[4][128];
-    static unsigned next;
-    char *path = paths[next++ % 4];
-    snprintf(path, sizeof paths[0], "%s/%s", directory, name);
-    return path;
-}
 
 static void write_input(void)
 {
@@ -39,20 +31,17 @@ static void write_input(void)
 
 static void set_up(void)
 {
-    strcpy(directory, "/tmp/headrace-test-XXXXXX");
-    cr_assert(mkdtemp(directory));
+    make_directory();
     fill_pattern(pattern, SIZE);
     write_input();
-    n_loops = make_test_loops(loops);
+    n_loops = test_loops(loops);
 }
 
 static void tear_down(void)
 {
     for (unsigned i = 0; i < n_loops; i++)
         hr_loop_free(loops[i]);
-    unlink(path_of("in"));
-    unlink(path_of("out"));
-    cr_assert_eq(rmdir(directory), 0, "something was left beside the output");
+    remove_directory();
 }
 
 TestSuite(direct, .init = set_up, .fini = tear_down, .timeout = 60);

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "chains.h"
+#include "engines.h"
 
 static hr_loop *loops[2];
 static unsigned n_loops;

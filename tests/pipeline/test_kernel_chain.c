@@ -12,6 +12,7 @@
 #endif
 
 #include "chains.h"
+#include "engines.h"
 #include "kernel_models.h"
 
 static hr_loop *loops[2];

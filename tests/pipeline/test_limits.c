@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Time limits, early leaving, and cancel at any moment, on both I/O engines. A clock is asserted
  * only from below: the machine may be busy. */
-#include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <headrace.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,26 +11,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "peers.h"
+#include "stream_suite.h"
 
-enum { CHUNK = 8192, LARGE = 40 * CHUNK + 13, PATIENCE_MS = 20000 };
-
-static unsigned char pattern[LARGE];
-static hr_loop *loops[2];
-static unsigned n_loops;
-
-static void set_up(void)
-{
-    fill_pattern(pattern, LARGE);
-    n_loops = make_test_loops(loops);
-    signal(SIGPIPE, SIG_IGN); /* of the test's own ends */
-}
-
-static void tear_down(void)
-{
-    for (unsigned i = 0; i < n_loops; i++)
-        hr_loop_free(loops[i]);
-}
+enum { PATIENCE_MS = 20000 };
 
 TestSuite(limits, .init = set_up, .fini = tear_down, .timeout = 60);
 
@@ -67,11 +47,6 @@ static void close_line(struct line line)
         close(line.far);
 }
 
-static struct hr_source fd_source(int fd)
-{
-    return (struct hr_source){.struct_size = sizeof(struct hr_source), .kind = HR_FD, .fd = fd};
-}
-
 enum { MAX_PIECES = 4096 };
 
 /* A callback sink: which pieces came, and when. */
@@ -102,21 +77,6 @@ static struct hr_sink taken_sink(struct taken *taken)
 {
     return (struct hr_sink){
         .struct_size = sizeof(struct hr_sink), .kind = HR_CALLBACK, .write = take, .user = taken};
-}
-
-static struct hr_sink fd_sink(int fd)
-{
-    return (struct hr_sink){.struct_size = sizeof(struct hr_sink), .kind = HR_FD, .fd = fd};
-}
-
-static struct hr_pipeline_config config_of(const struct hr_source *source, struct hr_sink sink)
-{
-    return (struct hr_pipeline_config){.struct_size = sizeof(struct hr_pipeline_config),
-                                       .n_sources = 1,
-                                       .sources = source,
-                                       .sink = sink,
-                                       .chunk_size = CHUNK,
-                                       .depth = 4};
 }
 
 /* ---- reached ---- */
@@ -253,19 +213,15 @@ Test(limits, bytes_that_move_slowly_are_not_idle)
 
 static int64_t give_slowly(void *user, void *buffer, size_t size, uint64_t offset)
 {
-    const uint64_t left = *(const uint64_t *)user - offset;
-    const size_t n = left < size ? (size_t)left : size;
     usleep(250000);
-    memcpy(buffer, pattern + offset, n);
-    return (int64_t)n;
+    return give_pattern(user, buffer, size, offset);
 }
 
 Test(limits, a_slow_source_of_another_kind_is_not_idleness_of_the_sink)
 {
     for (unsigned l = 0; l < n_loops; l++) {
         const struct line line = make_line(true);
-        static unsigned char got[3 * CHUNK];
-        struct peer peer = {.fd = line.far, .listener = -1, .got = got, .room = sizeof got};
+        struct peer peer = {.fd = line.far, .listener = -1, .got = got, .room = 3 * CHUNK};
         uint64_t size = 3 * CHUNK;
         hr_error error = {0};
         const struct hr_source source = {
@@ -275,7 +231,7 @@ Test(limits, a_slow_source_of_another_kind_is_not_idleness_of_the_sink)
         cr_assert(start_receiver(&peer));
         cr_assert_eq(run_config(loops[l], &config, NULL, &error), HR_OK, "%s", error.text);
         join_peer(&peer);
-        cr_assert_eq(peer.n_moved, sizeof got);
+        cr_assert_eq(peer.n_moved, 3 * CHUNK);
         close(line.near);
     }
 }
@@ -477,14 +433,6 @@ struct trial {
     struct taken taken;
 };
 
-static int64_t give(void *user, void *buffer, size_t size, uint64_t offset)
-{
-    const uint64_t left = *(const uint64_t *)user - offset;
-    const size_t n = left < size ? (size_t)left : size;
-    memcpy(buffer, pattern + offset, n);
-    return (int64_t)n;
-}
-
 static void choose_source(struct trial *t, unsigned kind)
 {
     t->source = (struct hr_source){.struct_size = sizeof t->source, .size = t->size};
@@ -509,7 +457,7 @@ static void choose_source(struct trial *t, unsigned kind)
         break;
     default:
         t->source.kind = HR_CALLBACK;
-        t->source.read = give;
+        t->source.read = give_pattern;
         t->source.user = &t->size;
         break;
     }
@@ -517,7 +465,6 @@ static void choose_source(struct trial *t, unsigned kind)
 
 static struct hr_sink choose_sink(struct trial *t, unsigned kind)
 {
-    static unsigned char got[LARGE];
     switch (kind) {
     case 0:
         t->out = make_line(true);

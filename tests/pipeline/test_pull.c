@@ -14,6 +14,7 @@
 #endif
 
 #include "chains.h"
+#include "engines.h"
 
 static hr_loop *loops[2];
 static unsigned n_loops;

@@ -15,6 +15,8 @@
 #include <unistd.h>
 
 #include "engines.h"
+#include "folder_suite.h"
+#include "peers.h"
 
 enum { CHUNK = 8192 };
 
@@ -22,43 +24,11 @@ static const size_t sizes[] = {0,         1,     4095,      4096,          4097,
                                CHUNK - 1, CHUNK, CHUNK + 1, 3 * CHUNK + 7, 40 * CHUNK + 13};
 enum { N_SIZES = sizeof sizes / sizeof sizes[0] };
 
-/* A pattern that depends on the position, with no period of a power of two. */
-static unsigned char byte_at(uint64_t i)
-{
-    return (unsigned char)((i * 2654435761u) >> 13 ^ i % 251);
-}
-
 static unsigned char *pattern(size_t size)
 {
     unsigned char *bytes = malloc(size + 1);
-    for (size_t i = 0; i < size; i++)
-        bytes[i] = byte_at(i);
+    fill_pattern(bytes, size);
     return bytes;
-}
-
-static char directory[64];
-
-static void make_directory(void)
-{
-    strcpy(directory, "/tmp/headrace-test-XXXXXX");
-    cr_assert(mkdtemp(directory));
-}
-
-static const char *path_of(const char *name)
-{
-    static char paths[4][128];
-    static unsigned next;
-    char *path = paths[next++ % 4];
-    snprintf(path, sizeof paths[0], "%s/%s", directory, name);
-    return path;
-}
-
-static void remove_directory(void)
-{
-    static const char *const names[] = {"in", "out", "link"};
-    for (unsigned i = 0; i < sizeof names / sizeof names[0]; i++)
-        unlink(path_of(names[i]));
-    cr_assert_eq(rmdir(directory), 0, "something was left beside the output");
 }
 
 static void write_file(const char *path, const void *bytes, size_t size)
@@ -78,20 +48,13 @@ static void assert_file_holds(const char *path, const void *bytes, size_t size)
     free(got);
 }
 
-/* Both engines, or the one that the system offers. */
 static hr_loop *loops[2];
 static unsigned n_loops;
 
 static void make_loops(void)
 {
     make_directory();
-    uint32_t engines[2];
-    n_loops = test_engines(engines);
-    for (unsigned i = 0; i < n_loops; i++) {
-        const struct hr_loop_config config = {.struct_size = sizeof config, .io = engines[i]};
-        hr_error error;
-        cr_assert_eq(hr_loop_create(NULL, &config, &loops[i], &error), HR_OK, "%s", error.text);
-    }
+    n_loops = test_loops(loops);
 }
 
 static void free_loops(void)
@@ -111,20 +74,10 @@ static struct hr_pipeline_config config_of(const struct hr_source *source, struc
                                        .depth = 4};
 }
 
-static hr_status transfer(hr_loop *loop, const struct hr_pipeline_config *config, hr_error *error)
-{
-    hr_pipeline *pipeline = NULL;
-    hr_status status = hr_pipeline_create(loop, config, &pipeline, error);
-    if (status == HR_OK)
-        status = hr_pipeline_run(pipeline, error);
-    hr_pipeline_free(pipeline);
-    return status;
-}
-
 static void assert_transfer(hr_loop *loop, const struct hr_pipeline_config *config)
 {
     hr_error error = {0};
-    cr_assert_eq(transfer(loop, config, &error), HR_OK, "%s", error.text);
+    cr_assert_eq(run_config(loop, config, NULL, &error), HR_OK, "%s", error.text);
 }
 
 #define FILE_SOURCE(p)                                                                             \
@@ -338,7 +291,7 @@ static int64_t read_and_fail(void *user, void *buffer, size_t size, uint64_t off
         return -EREMOTEIO;
     const size_t n = good - offset < size ? (size_t)(good - offset) : size;
     for (size_t i = 0; i < n; i++)
-        ((unsigned char *)buffer)[i] = byte_at(offset + i);
+        ((unsigned char *)buffer)[i] = pattern_at(offset + i);
     return (int64_t)n;
 }
 
@@ -353,12 +306,12 @@ Test(transfer, all_before_a_read_error_is_delivered_and_the_error_tells_the_byte
                                          .user = &good};
         const struct hr_pipeline_config config = config_of(&source, MEMORY_SINK(got, 8 * CHUNK));
         hr_error error = {0};
-        cr_assert_eq(transfer(loops[l], &config, &error), HR_EIO);
+        cr_assert_eq(run_config(loops[l], &config, NULL, &error), HR_EIO);
         cr_assert_eq(error.native, EREMOTEIO);
         cr_assert_eq(error.stage, HR_STAGE_READ);
         cr_assert_eq(error.offset, good);
         for (uint64_t i = 0; i < good; i++)
-            cr_assert_eq(got[i], byte_at(i));
+            cr_assert_eq(got[i], pattern_at(i));
         free(got);
     }
 }
@@ -385,7 +338,7 @@ Test(transfer, a_sink_that_fails_ends_the_transfer_at_its_byte)
                                          .user = &good};
             const struct hr_pipeline_config config = config_of(&source, sink);
             hr_error error = {0};
-            cr_assert_eq(transfer(loops[l], &config, &error), HR_EIO);
+            cr_assert_eq(run_config(loops[l], &config, NULL, &error), HR_EIO);
             cr_assert_eq(error.native, EDQUOT);
             cr_assert_eq(error.offset, good);
         }
@@ -401,7 +354,7 @@ Test(transfer, a_memory_sink_that_is_too_small_is_not_overrun)
         const struct hr_source source = MEMORY_SOURCE(bytes, 2 * CHUNK);
         const struct hr_pipeline_config config = config_of(&source, MEMORY_SINK(got, CHUNK + 100));
         hr_error error = {0};
-        cr_assert_eq(transfer(loops[l], &config, &error), HR_ESPACE);
+        cr_assert_eq(run_config(loops[l], &config, NULL, &error), HR_ESPACE);
         cr_assert_eq(got[CHUNK + 100], 0xa5);
     }
     free(bytes);
@@ -417,7 +370,7 @@ Test(transfer, a_failure_leaves_the_old_file_and_nothing_beside_it)
                                          .read = read_and_fail,
                                          .user = &good};
         const struct hr_pipeline_config config = config_of(&source, FILE_SINK(path_of("out")));
-        cr_assert_eq(transfer(loops[l], &config, NULL), HR_EIO);
+        cr_assert_eq(run_config(loops[l], &config, NULL, NULL), HR_EIO);
         assert_file_holds(path_of("out"), "old", 3);
     } /* the suite's end asserts that the directory holds nothing else */
 }
@@ -429,7 +382,7 @@ Test(transfer, the_same_file_under_another_name_is_refused)
     for (unsigned l = 0; l < n_loops; l++) {
         const struct hr_source source = FILE_SOURCE(path_of("in"));
         const struct hr_pipeline_config config = config_of(&source, FILE_SINK(path_of("link")));
-        cr_assert_eq(transfer(loops[l], &config, NULL), HR_EINVAL);
+        cr_assert_eq(run_config(loops[l], &config, NULL, NULL), HR_EINVAL);
         assert_file_holds(path_of("in"), "x", 1);
     }
 }
@@ -588,7 +541,7 @@ Test(transfer, a_trace_that_would_replace_an_end_is_refused)
         struct hr_pipeline_config config = config_of(&source, FILE_SINK(out));
         hr_error error = {0};
         config.trace_path = traces[i % 4];
-        cr_assert_eq(transfer(loops[0], &config, &error), HR_EINVAL, "%u", i);
+        cr_assert_eq(run_config(loops[0], &config, NULL, &error), HR_EINVAL, "%u", i);
         cr_assert(strstr(error.text, "trace"), "%s", error.text);
         assert_file_holds(in, bytes, CHUNK);
         if (i >= 4)
@@ -626,7 +579,7 @@ Test(transfer, errors_are_one_line_with_their_cause_whatever_the_name)
         const struct hr_pipeline_config config =
             config_of(&source, (struct hr_sink){.struct_size = sizeof(struct hr_sink)});
         hr_error error = {0};
-        cr_assert_eq(transfer(loops[0], &config, &error), HR_EIO);
+        cr_assert_eq(run_config(loops[0], &config, NULL, &error), HR_EIO);
         cr_assert(strncmp(error.text, "open nnnn?nnnn", 14) == 0, "%s", error.text);
         cr_assert(strstr(error.text, strerror(error.native)), "%s", error.text);
         cr_assert_eq(error.native, i ? ENOENT : ENAMETOOLONG);
@@ -702,7 +655,7 @@ Test(transfer, structs_of_other_versions)
     assert_transfer(loops[0], &longer.config);
     longer.beyond = 1;
     hr_error error;
-    cr_assert_eq(transfer(loops[0], &longer.config, &error), HR_EINVAL);
+    cr_assert_eq(run_config(loops[0], &longer.config, NULL, &error), HR_EINVAL);
     longer.config.struct_size = 0;
-    cr_assert_eq(transfer(loops[0], &longer.config, &error), HR_EINVAL);
+    cr_assert_eq(run_config(loops[0], &longer.config, NULL, &error), HR_EINVAL);
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "chains.h"
+#include "engines.h"
 
 static hr_loop *loops[2];
 static unsigned n_loops;

@@ -11,8 +11,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "engines.h"
-
 enum { LIMIT_S = 30 };
 
 static void must(bool holds, const char *what)
@@ -177,16 +175,3 @@ void feeder_join(struct feeder *feeder)
 }
 
 /* ---- loops ---- */
-
-unsigned test_loops(hr_loop *loops[2])
-{
-    uint32_t engines[2];
-    const unsigned n = test_engines(engines);
-    must(n > 0, "no I/O engine");
-    for (unsigned i = 0; i < n; i++) {
-        const struct hr_loop_config config = {.struct_size = sizeof config, .io = engines[i]};
-        hr_error error = {0};
-        must(hr_loop_create(NULL, &config, &loops[i], &error) == HR_OK, error.text);
-    }
-    return n;
-}

@@ -51,8 +51,4 @@ struct feeder *feeder_start(const void *data, size_t size, size_t piece, int *ou
 /* Closes the end to read from, too. */
 void feeder_join(struct feeder *feeder);
 
-/* A loop on each I/O engine to test, on a context of its own; returns how many. Exits if there is
- * none. */
-unsigned test_loops(hr_loop *loops[2]);
-
 #endif

@@ -20,51 +20,11 @@ static void must(bool holds, const char *what)
     abort();
 }
 
-/* ---- buffers ---- */
-
-static unsigned char *make_room(struct buffer *b, size_t size)
-{
-    if (b->size + size > b->room) {
-        b->room = 2 * (b->size + size);
-        b->data = realloc(b->data, b->room);
-        must(b->data != NULL, "memory");
-    }
-    return b->data + b->size;
-}
-
-void buffer_add(struct buffer *b, const void *bytes, size_t size)
-{
-    if (size == 0)
-        return;
-    memcpy(make_room(b, size), bytes, size);
-    b->size += size;
-}
-
-void buffer_add_le(struct buffer *b, uint64_t value, unsigned n_bytes)
-{
-    for (unsigned i = 0; i < n_bytes; i++)
-        buffer_add(b, &(unsigned char){(unsigned char)(value >> 8 * i)}, 1);
-}
-
-void buffer_free(struct buffer *b)
-{
-    free(b->data);
-    *b = (struct buffer){0};
-}
-
-bool begins(const struct buffer *a, const struct buffer *b)
-{
-    return a->size <= b->size && (a->size == 0 || memcmp(a->data, b->data, a->size) == 0);
-}
-
-bool same_bytes(const struct buffer *a, const struct buffer *b)
-{
-    return a->size == b->size && begins(a, b);
-}
+/* ---- frames ---- */
 
 void add_sample(struct buffer *b, size_t size, unsigned seed)
 {
-    unsigned char *at = make_room(b, size + 1);
+    unsigned char *at = buffer_room(b, size + 1);
     uint32_t x = seed * 2654435761u + 12345;
     for (size_t i = 0; i < size; i++) {
         x = x * 1664525u + 1013904223u;
@@ -73,11 +33,9 @@ void add_sample(struct buffer *b, size_t size, unsigned seed)
     b->size += size;
 }
 
-/* ---- frames ---- */
-
 static void add_content(struct buffer *plain, enum frame_kind kind, size_t size)
 {
-    unsigned char *at = make_room(plain, size + 1);
+    unsigned char *at = buffer_room(plain, size + 1);
     uint32_t x = (uint32_t)plain->size + 1;
     if (kind == FRAME_ZEROS) {
         memset(at, 0, size);
@@ -99,7 +57,7 @@ static void compress(struct buffer *packed, enum frame_kind kind, const void *by
     ZSTD_CCtx_setParameter(c, ZSTD_c_compressionLevel, 1);
     const size_t step = kind == FRAME_PIPED ? 30000 : size;
     const size_t most = ZSTD_compressBound(size) + size / 1000 + 64;
-    ZSTD_outBuffer out = {.dst = make_room(packed, most), .size = most};
+    ZSTD_outBuffer out = {.dst = buffer_room(packed, most), .size = most};
     ZSTD_inBuffer in = {.src = bytes};
     size_t left = 0;
     if (kind != FRAME_PIPED)
@@ -132,14 +90,6 @@ void add_frame(struct frames *f, enum frame_kind kind, size_t size)
     const size_t before = f->plain.size;
     add_content(&f->plain, kind, size);
     compress(&f->packed, kind, f->plain.data + before, size);
-}
-
-void add_frame_by_hand(struct buffer *packed, const void *header, size_t size)
-{
-    buffer_add_le(packed, 0xFD2FB528u, 4); /* RFC 8878, 3.1.1 */
-    buffer_add(packed, header, size);
-    buffer_add_le(packed, 5 << 3 | 1, 3); /* 3.1.1.2: a last, raw block of 5 bytes */
-    buffer_add(packed, "hello", 5);
 }
 
 void add_seek_table(struct buffer *packed, const uint32_t (*entries)[2], uint32_t n,
@@ -214,6 +164,19 @@ int64_t gather(void *user, const void *bytes, size_t size, uint64_t offset)
     return (int64_t)size;
 }
 
+int64_t give_and_fail(void *user, void *bytes, size_t size, uint64_t offset)
+{
+    const struct failing *f = user;
+    if (offset >= f->good) {
+        usleep(f->wait_us);
+        return -EREMOTEIO;
+    }
+    const size_t left = f->good - (size_t)offset;
+    const size_t n = left < size ? left : size;
+    memcpy(bytes, f->in->data + offset, n);
+    return (int64_t)n;
+}
+
 static int file_of(const struct buffer *in)
 {
     char path[] = "/tmp/headrace-test-XXXXXX";
@@ -285,6 +248,31 @@ hr_status run_in_time(hr_loop *loop, hr_pipeline *pipeline, bool *hung, hr_error
     return hr_pipeline_state(pipeline, error);
 }
 
+static struct hr_sink gather_into(struct buffer *got)
+{
+    got->size = 0;
+    return (struct hr_sink){
+        .struct_size = sizeof(struct hr_sink), .kind = HR_CALLBACK, .write = gather, .user = got};
+}
+
+hr_status run_gathering(hr_loop *loop, const struct hr_pipeline_config *config, struct buffer *got,
+                        hr_error *error)
+{
+    struct hr_pipeline_config whole = *config;
+    hr_pipeline *pipeline = NULL;
+    bool hung;
+    whole.sink = gather_into(got);
+    hr_status status = hr_pipeline_create(loop, &whole, &pipeline, error);
+    if (status != HR_OK)
+        return status;
+    status = run_in_time(loop, pipeline, &hung, error);
+    hr_pipeline_free(pipeline);
+    if (!hung)
+        return status;
+    snprintf(error->text, sizeof error->text, "it hung after %zu bytes", got->size);
+    return HR_ETIMEDOUT;
+}
+
 struct canceller {
     hr_pipeline *pipeline;
     unsigned after_us;
@@ -319,10 +307,7 @@ static struct hr_pipeline_config config_of(struct trial *t, const struct hr_sour
         .struct_size = sizeof(struct hr_pipeline_config),
         .n_sources = 1,
         .sources = source,
-        .sink = {.struct_size = sizeof(struct hr_sink),
-                 .kind = HR_CALLBACK,
-                 .write = gather,
-                 .user = &t->got},
+        .sink = gather_into(&t->got),
         .chunk_size = t->chunk_size,
         .depth = t->depth,
         .flags = t->flags,
@@ -351,7 +336,6 @@ void run_trial(hr_loop *loop, struct trial *t, const struct buffer *in)
     const struct hr_kernel kernel = {.struct_size = sizeof kernel, .text = t->kernel};
     const struct hr_pipeline_config config = config_of(t, &source, &kernel);
     hr_pipeline *pipeline = NULL;
-    t->got.size = 0;
     t->error = (hr_error){0};
     t->hung = false;
     t->status = hr_pipeline_create(loop, &config, &pipeline, &t->error);

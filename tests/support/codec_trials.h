@@ -10,15 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct buffer {
-    unsigned char *data;
-    size_t size;
-    size_t room;
-};
-
-void buffer_add(struct buffer *b, const void *bytes, size_t size);
-void buffer_add_le(struct buffer *b, uint64_t value, unsigned n_bytes);
-void buffer_free(struct buffer *b);
+#include "buffers.h"
 
 /* Half text-like, half noise, another for each seed. */
 void add_sample(struct buffer *b, size_t size, unsigned seed);
@@ -41,8 +33,6 @@ enum frame_kind {
 /* One frame of `size` bytes, which depend on what is there before. */
 void add_frame(struct frames *f, enum frame_kind kind, size_t size);
 void add_skippable(struct frames *f, unsigned variant, size_t size);
-/* Magic, a header by hand, then one last raw block of "hello". */
-void add_frame_by_hand(struct buffer *packed, const void *header, size_t size);
 /* A seek table at the end of a file of so many frames. */
 void add_seek_table(struct buffer *packed, const uint32_t (*entries)[2], uint32_t n,
                     uint32_t n_said, unsigned descriptor);
@@ -84,9 +74,18 @@ void run_trial(hr_loop *loop, struct trial *t, const struct buffer *in);
 hr_status run_in_time(hr_loop *loop, hr_pipeline *pipeline, bool *hung, hr_error *error);
 /* The sink of trials, for other transfers: user is a struct buffer. */
 int64_t gather(void *user, const void *bytes, size_t size, uint64_t offset);
+/* Runs the config with that sink, in time (else HR_ETIMEDOUT); *got is emptied first and the
+ * caller's to free. */
+hr_status run_gathering(hr_loop *loop, const struct hr_pipeline_config *config, struct buffer *got,
+                        hr_error *error);
 
-bool same_bytes(const struct buffer *a, const struct buffer *b);
-/* Whether a is how b begins. */
-bool begins(const struct buffer *a, const struct buffer *b);
+/* A callback source that fails behind its last byte. */
+struct failing {
+    const struct buffer *in;
+    size_t good;      /* bytes that it gives */
+    unsigned wait_us; /* before it fails */
+};
+/* Its read; it fails with EREMOTEIO. */
+int64_t give_and_fail(void *user, void *bytes, size_t size, uint64_t offset);
 
 #endif

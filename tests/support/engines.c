@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engines.h"
 
-#include <headrace.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,4 +31,20 @@ unsigned test_engines(uint32_t engines[2])
             if ((!only || strcmp(only, all[i].name) == 0) && !is_refused(all[i].io))
                 engines[n++] = all[i].io;
     return n;
+}
+
+unsigned test_loops(hr_loop *loops[2])
+{
+    uint32_t engines[2];
+    const unsigned n = test_engines(engines);
+    hr_error error = {.text = "no I/O engine"};
+    bool made = n > 0;
+    for (unsigned i = 0; made && i < n; i++) {
+        const struct hr_loop_config config = {.struct_size = sizeof config, .io = engines[i]};
+        made = hr_loop_create(NULL, &config, &loops[i], &error) == HR_OK;
+    }
+    if (made)
+        return n;
+    fprintf(stderr, "not ok the test itself: %s\n", error.text);
+    abort();
 }

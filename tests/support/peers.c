@@ -2,7 +2,6 @@
 #include "peers.h"
 
 #include <arpa/inet.h>
-#include <errno.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,8 +9,6 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
-
-#include "engines.h"
 
 enum { DIAL_TRIES = 5000, DIAL_PAUSE_US = 2000 };
 
@@ -24,18 +21,6 @@ void fill_pattern(unsigned char *bytes, size_t size)
 {
     for (size_t i = 0; i < size; i++)
         bytes[i] = pattern_at(i);
-}
-
-unsigned make_test_loops(hr_loop *loops[2])
-{
-    uint32_t engines[2];
-    const unsigned n = test_engines(engines);
-    for (unsigned i = 0; i < n; i++) {
-        const struct hr_loop_config config = {.struct_size = sizeof config, .io = engines[i]};
-        if (hr_loop_create(NULL, &config, &loops[i], NULL) != HR_OK)
-            abort();
-    }
-    return n;
 }
 
 hr_status run_config(hr_loop *loop, const struct hr_pipeline_config *config, struct hr_stats *stats,

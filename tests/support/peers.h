@@ -12,9 +12,6 @@
 unsigned char pattern_at(uint64_t at);
 void fill_pattern(unsigned char *bytes, size_t size);
 
-/* One loop for each engine of test_engines; returns how many. */
-unsigned make_test_loops(hr_loop *loops[2]);
-
 /* Creates, runs and frees. stats may be NULL; it is filled whenever there was a pipeline. */
 hr_status run_config(hr_loop *loop, const struct hr_pipeline_config *config, struct hr_stats *stats,
                      hr_error *error);

@@ -13,6 +13,8 @@
 #include <zstd.h>
 #endif
 
+#include "peers.h"
+
 void (*transfer_helper)(void);
 
 static void must(bool holds, const char *what)
@@ -21,12 +23,6 @@ static void must(bool holds, const char *what)
         return;
     printf("not ok the test itself: %s: %s\n", what, strerror(errno));
     exit(1);
-}
-
-/* A pattern that depends on the position, with no period of a power of two. */
-static unsigned char byte_at(uint64_t i)
-{
-    return (unsigned char)((i * 2654435761u) >> 13 ^ i % 251);
 }
 
 /* ---- Feeding and draining ------------------------------------------------------------------ */
@@ -229,8 +225,7 @@ void transfer_open(struct transfer *t, const struct shape *shape)
     t->got_size = shape->size + 1 + (shape->encode ? shape->size / 8 + 65536 : 0);
     t->got = malloc((size_t)t->got_size);
     must(t->bytes && t->got, "memory");
-    for (uint64_t i = 0; i < shape->size; i++)
-        t->bytes[i] = byte_at(i);
+    fill_pattern(t->bytes, (size_t)shape->size);
     memset(t->got, 0xa5, (size_t)t->got_size);
     pack(t);
     make_source(t);

@@ -6,28 +6,9 @@
 #include <string.h>
 #include <zstd.h>
 
-void append(struct bytes *b, const void *data, size_t size)
+struct buffer sample(size_t size)
 {
-    if (size == 0)
-        return;
-    if (b->size + size > b->cap) {
-        b->cap = 2 * (b->size + size);
-        b->data = realloc(b->data, b->cap);
-        cr_assert_not_null(b->data);
-    }
-    memcpy(b->data + b->size, data, size);
-    b->size += size;
-}
-
-void append_le(struct bytes *b, uint64_t value, unsigned n)
-{
-    for (unsigned i = 0; i < n; i++)
-        append(b, &(uint8_t){(uint8_t)(value >> 8 * i)}, 1);
-}
-
-struct bytes sample(size_t size)
-{
-    struct bytes b = {.data = malloc(size + 1), .size = size};
+    struct buffer b = {.data = malloc(size + 1), .size = size};
     cr_assert_not_null(b.data);
     uint32_t x = 12345;
     for (size_t i = 0; i < size; i++) {
@@ -37,7 +18,7 @@ struct bytes sample(size_t size)
     return b;
 }
 
-void append_frame(struct bytes *b, const struct bytes *content)
+void append_frame(struct buffer *b, const struct buffer *content)
 {
     struct hr__encoder *e = NULL;
     cr_assert_eq(hr__encoder_create(&e, 3, NULL, 0, NULL), HR__CODEC_OK);
@@ -46,12 +27,12 @@ void append_frame(struct bytes *b, const struct bytes *content)
     void *frame = malloc(cap);
     cr_assert_eq(hr__encoder_frame(e, content->data, content->size, frame, cap, &written, NULL),
                  HR__CODEC_OK);
-    append(b, frame, written);
+    buffer_add(b, frame, written);
     free(frame);
     hr__encoder_free(e);
 }
 
-void append_piped_frame(struct bytes *b, const struct bytes *content)
+void append_piped_frame(struct buffer *b, const struct buffer *content)
 {
     ZSTD_CCtx *c = ZSTD_createCCtx();
     uint8_t buffer[4096];
@@ -62,26 +43,18 @@ void append_piped_frame(struct bytes *b, const struct bytes *content)
         left = ZSTD_compressStream2(c, &out, &in,
                                     in.size == content->size ? ZSTD_e_end : ZSTD_e_flush);
         cr_assert(!ZSTD_isError(left));
-        append(b, buffer, out.pos);
+        buffer_add(b, buffer, out.pos);
     }
     ZSTD_freeCCtx(c);
 }
 
-void append_skippable(struct bytes *b, unsigned variant, size_t size)
+void append_skippable(struct buffer *b, unsigned variant, size_t size)
 {
-    struct bytes content = sample(size);
-    append_le(b, 0x184D2A50u + variant, 4);
-    append_le(b, size, 4);
-    append(b, content.data, size);
+    struct buffer content = sample(size);
+    buffer_add_le(b, 0x184D2A50u + variant, 4);
+    buffer_add_le(b, size, 4);
+    buffer_add(b, content.data, size);
     free(content.data);
-}
-
-void append_raw_frame(struct bytes *b, const void *header, size_t size)
-{
-    append_le(b, 0xFD2FB528u, 4);
-    append(b, header, size);
-    append_le(b, 5 << 3 | 1, 3);
-    append(b, "hello", 5);
 }
 
 struct walked walk(const void *data, size_t size, size_t step, uint64_t max_window)
@@ -102,7 +75,7 @@ struct walked walk(const void *data, size_t size, size_t step, uint64_t max_wind
     return r;
 }
 
-struct walked walk_all(const struct bytes *b)
+struct walked walk_all(const struct buffer *b)
 {
     return walk(b->data, b->size, SIZE_MAX, MAX_WINDOW);
 }
@@ -121,7 +94,7 @@ void assert_same_walk(const struct walked *a, const struct walked *b)
     }
 }
 
-struct hr__decoder *decoder(const struct bytes *dict)
+struct hr__decoder *decoder(const struct buffer *dict)
 {
     struct hr__decoder *d = NULL;
     cr_assert_eq(
@@ -130,12 +103,12 @@ struct hr__decoder *decoder(const struct bytes *dict)
     return d;
 }
 
-struct bytes decode_frames(const struct bytes *b)
+struct buffer decode_frames(const struct buffer *b)
 {
     struct walked r = walk_all(b);
     cr_assert_eq(r.error, HR__WALK_OK);
     struct hr__decoder *d = decoder(NULL);
-    struct bytes all = {0};
+    struct buffer all = {0};
     for (size_t i = 0; i < r.n; i++) {
         const struct hr__frame *f = &r.frames[i];
         void *dst = malloc((size_t)f->bound + 1);
@@ -145,18 +118,18 @@ struct bytes decode_frames(const struct bytes *b)
                      HR__CODEC_OK);
         if (f->content_size != HR__SIZE_UNKNOWN)
             cr_assert_eq(produced, f->content_size);
-        append(&all, dst, produced);
+        buffer_add(&all, dst, produced);
         free(dst);
     }
     hr__decoder_free(d);
     return all;
 }
 
-struct bytes stream(const struct bytes *b, size_t in_step, size_t out_step,
-                    const struct bytes *dict, enum hr__step *last, struct hr__codec_error *err)
+struct buffer stream(const struct buffer *b, size_t in_step, size_t out_step,
+                     const struct buffer *dict, enum hr__step *last, struct hr__codec_error *err)
 {
     struct hr__decoder *d = decoder(dict);
-    struct bytes all = {0};
+    struct buffer all = {0};
     uint8_t *dst = malloc(out_step);
     size_t at = 0;
     do {
@@ -168,7 +141,7 @@ struct bytes stream(const struct bytes *b, size_t in_step, size_t out_step,
         };
         *last = hr__decoder_step(d, &io, err);
         at += io.used;
-        append(&all, dst, io.produced);
+        buffer_add(&all, dst, io.produced);
         if (*last == HR__STEP_NEED_INPUT)
             cr_assert_eq(io.used, io.size);
     } while (*last != HR__STEP_ERROR && (at < b->size || *last == HR__STEP_OUTPUT_FULL));
@@ -177,25 +150,24 @@ struct bytes stream(const struct bytes *b, size_t in_step, size_t out_step,
     return all;
 }
 
-void assert_same_bytes(const struct bytes *a, const struct bytes *b)
+void assert_same_bytes(const struct buffer *a, const struct buffer *b)
 {
     cr_assert_eq(a->size, b->size);
-    if (a->size > 0)
-        cr_assert_eq(memcmp(a->data, b->data, a->size), 0);
+    cr_assert(same_bytes(a, b));
 }
 
-struct bytes mixture(void)
+struct buffer mixture(void)
 {
-    struct bytes b = {0};
-    struct bytes small = sample(700);
-    struct bytes large = sample(300000);
-    struct bytes empty = {0};
+    struct buffer b = {0};
+    struct buffer small = sample(700);
+    struct buffer large = sample(300000);
+    struct buffer empty = {0};
     append_skippable(&b, 0, 3);
     append_frame(&b, &small);
     append_piped_frame(&b, &large);
     append_frame(&b, &empty);
     append_skippable(&b, 15, 0);
-    append_raw_frame(&b, "\x00\x00", 2);
+    add_frame_by_hand(&b, "\x00\x00", 2);
     append_frame(&b, &large);
     free(small.data);
     free(large.data);

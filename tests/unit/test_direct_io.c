@@ -139,6 +139,28 @@ static unsigned char *pages(size_t size)
     return p;
 }
 
+/* A file that is read, and memory for what is read of it, which comes when the test is known to run:
+ * a skipped one frees nothing. */
+struct reading {
+    int fd;
+    struct hr__file file;
+    unsigned char *p;
+};
+
+static struct reading begin_reading(size_t length, enum hr_direct mode)
+{
+    struct reading r = {.fd = temporary(length)};
+    r.file = open_fd(r.fd, HR_STAGE_READ, mode);
+    return r;
+}
+
+static void end_reading(struct reading *r)
+{
+    free(r->p);
+    hr__file_close(&r->file, 0);
+    close(r->fd);
+}
+
 /* --- reads --- */
 
 /* All ranges that begin at such offsets and end with the file, or some bytes before. */
@@ -146,28 +168,25 @@ static void read_ranges(enum hr_direct mode, size_t length, size_t slack)
 {
     static const uint64_t offsets[] = {0, 1, 511, 512, 4096, 5000, BIG};
     static const size_t missing[] = {0, 1, 600, 4096};
-    const int fd = temporary(length);
-    struct hr__file file = open_fd(fd, HR_STAGE_READ, mode);
-    unsigned char *p = pages(length + slack + GUARD);
-    fsync(fd);
-    posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+    struct reading r = begin_reading(length, mode);
+    r.p = pages(length + slack + GUARD);
+    fsync(r.fd);
+    posix_fadvise(r.fd, 0, 0, POSIX_FADV_DONTNEED);
     for (size_t i = 0; i < sizeof offsets / sizeof *offsets; i++) {
         for (size_t j = 0; j < sizeof missing / sizeof *missing; j++) {
             if (offsets[i] + missing[j] >= length) {
                 continue;
             }
             const size_t size = length - missing[j] - (size_t)offsets[i];
-            memset(p, 0xEE, length + slack + GUARD);
-            read_range(&file, p, offsets[i], size, slack);
-            check(p, size, offsets[i]);
+            memset(r.p, 0xEE, length + slack + GUARD);
+            read_range(&r.file, r.p, offsets[i], size, slack);
+            check(r.p, size, offsets[i]);
             for (size_t k = size + slack; k < size + slack + GUARD; k++) {
-                cr_assert_eq(p[k], 0xEE, "written behind the slack");
+                cr_assert_eq(r.p[k], 0xEE, "written behind the slack");
             }
         }
     }
-    free(p);
-    hr__file_close(&file, 0);
-    close(fd);
+    end_reading(&r);
 }
 
 Test(direct_io, every_range_of_every_length_is_read_whole, .timeout = 60)
@@ -185,54 +204,45 @@ Test(direct_io, every_range_of_every_length_is_read_whole, .timeout = 60)
 Test(direct_io, a_stream_cut_at_the_alignment_is_direct_from_there_on)
 {
     const size_t length = 3 * BIG + 7;
-    const int fd = temporary(length);
-    struct hr__file file = open_fd(fd, HR_STAGE_READ, HR_DIRECT_ON);
-    need_direct(&file);
-    const size_t align = hr__direct_alignment(&file);
-    unsigned char *p = pages(BIG + align);
-    struct tally t = read_range(&file, p, 5, align - 5, align);
+    struct reading r = begin_reading(length, HR_DIRECT_ON);
+    need_direct(&r.file);
+    const size_t align = hr__direct_alignment(&r.file);
+    r.p = pages(BIG + align);
+    struct tally t = read_range(&r.file, r.p, 5, align - 5, align);
     cr_assert_eq(t.direct, 0);
     for (uint64_t at = align; at < length; at += BIG) {
         const size_t size = length - at < BIG ? (size_t)(length - at) : BIG;
-        t = read_range(&file, p, at, size, align);
+        t = read_range(&r.file, r.p, at, size, align);
         cr_assert_eq(t.parts, 1, "%u parts at %llu", t.parts, (unsigned long long)at);
         cr_assert_eq(t.direct, size);
-        check(p, size, at);
+        check(r.p, size, at);
     }
-    free(p);
-    hr__file_close(&file, 0);
-    close(fd);
+    end_reading(&r);
 }
 
 Test(direct_io, a_tail_without_slack_is_read_buffered)
 {
-    const int fd = temporary(BIG + 7);
-    struct hr__file file = open_fd(fd, HR_STAGE_READ, HR_DIRECT_ON);
-    need_direct(&file);
-    unsigned char *p = pages(BIG + 7);
-    const struct tally t = read_range(&file, p, 0, BIG + 7, 0);
+    struct reading r = begin_reading(BIG + 7, HR_DIRECT_ON);
+    need_direct(&r.file);
+    r.p = pages(BIG + 7);
+    const struct tally t = read_range(&r.file, r.p, 0, BIG + 7, 0);
     cr_assert_eq(t.direct, BIG);
     cr_assert_eq(t.parts, 2);
-    free(p);
-    hr__file_close(&file, 0);
-    close(fd);
+    end_reading(&r);
 }
 
 Test(direct_io, memory_that_does_not_fit_is_read_buffered)
 {
-    const int fd = temporary(BIG);
-    struct hr__file file = open_fd(fd, HR_STAGE_READ, HR_DIRECT_ON);
-    need_direct(&file);
-    unsigned char *p = pages(BIG + 1);
-    cr_assert_eq(read_range(&file, p + 1, 0, BIG, 0).direct, 0);
-    check(p + 1, BIG, 0);
+    struct reading r = begin_reading(BIG, HR_DIRECT_ON);
+    need_direct(&r.file);
+    r.p = pages(BIG + 1);
+    cr_assert_eq(read_range(&r.file, r.p + 1, 0, BIG, 0).direct, 0);
+    check(r.p + 1, BIG, 0);
     /* After the head the buffer is aligned as the file is. */
-    const size_t align = hr__direct_alignment(&file);
-    cr_assert_eq(read_range(&file, p + 1, 1, BIG - 1, 0).direct, BIG - align);
-    check(p + 1, BIG - 1, 1);
-    free(p);
-    hr__file_close(&file, 0);
-    close(fd);
+    const size_t align = hr__direct_alignment(&r.file);
+    cr_assert_eq(read_range(&r.file, r.p + 1, 1, BIG - 1, 0).direct, BIG - align);
+    check(r.p + 1, BIG - 1, 1);
+    end_reading(&r);
 }
 
 Test(direct_io, a_part_is_no_longer_than_one_request_moves)
@@ -270,74 +280,62 @@ static void expect_direct(struct hr__file *file, unsigned char *p, size_t size, 
 
 Test(direct_io, auto_reads_directly_what_is_cold_and_large)
 {
-    const int fd = temporary(HUGE_FILE);
-    struct hr__file file = open_fd(fd, HR_STAGE_READ, HR_DIRECT_AUTO);
-    need_cachestat(&file);
-    unsigned char *p = pages(HUGE_FILE);
-    evict(fd);
-    expect_direct(&file, p, BIG, 0);
-    evict(fd);
-    expect_direct(&file, p, HUGE_FILE, HUGE_FILE);
-    cr_assert_eq(pread(fd, p, HUGE_FILE, 0), HUGE_FILE);
-    expect_direct(&file, p, HUGE_FILE, 0);
-    free(p);
-    hr__file_close(&file, 0);
-    close(fd);
+    struct reading r = begin_reading(HUGE_FILE, HR_DIRECT_AUTO);
+    need_cachestat(&r.file);
+    r.p = pages(HUGE_FILE);
+    evict(r.fd);
+    expect_direct(&r.file, r.p, BIG, 0);
+    evict(r.fd);
+    expect_direct(&r.file, r.p, HUGE_FILE, HUGE_FILE);
+    cr_assert_eq(pread(r.fd, r.p, HUGE_FILE, 0), HUGE_FILE);
+    expect_direct(&r.file, r.p, HUGE_FILE, 0);
+    end_reading(&r);
 }
 
 /* The read that asks starts reading ahead, and a disk that is quick has it done by then. */
 Test(direct_io, auto_without_cachestat_asks_by_a_read)
 {
-    const int fd = temporary(HUGE_FILE);
-    struct hr__file file = open_fd(fd, HR_STAGE_READ, HR_DIRECT_AUTO);
-    need_direct(&file);
-    file.direct.no_cachestat = true;
-    unsigned char *p = pages(HUGE_FILE);
+    struct reading r = begin_reading(HUGE_FILE, HR_DIRECT_AUTO);
+    need_direct(&r.file);
+    r.p = pages(HUGE_FILE);
+    r.file.direct.no_cachestat = true;
     size_t direct = 0;
     for (int i = 0; direct == 0 && i < 100; i++) {
-        evict(fd);
-        direct = read_range(&file, p, 0, HUGE_FILE, 0).direct;
-        check(p, HUGE_FILE, 0);
+        evict(r.fd);
+        direct = read_range(&r.file, r.p, 0, HUGE_FILE, 0).direct;
+        check(r.p, HUGE_FILE, 0);
     }
     cr_assert_eq(direct, HUGE_FILE);
-    cr_assert_eq(pread(fd, p, HUGE_FILE, 0), HUGE_FILE);
-    expect_direct(&file, p, HUGE_FILE, 0);
-    free(p);
-    hr__file_close(&file, 0);
-    close(fd);
+    cr_assert_eq(pread(r.fd, r.p, HUGE_FILE, 0), HUGE_FILE);
+    expect_direct(&r.file, r.p, HUGE_FILE, 0);
+    end_reading(&r);
 }
 
 Test(direct_io, auto_counts_the_pages_that_are_cached)
 {
-    const int fd = temporary(HUGE_FILE);
-    struct hr__file file = open_fd(fd, HR_STAGE_READ, HR_DIRECT_AUTO);
-    need_cachestat(&file);
-    unsigned char *p = pages(HUGE_FILE);
-    posix_fadvise(fd, 0, 0, POSIX_FADV_RANDOM); /* nothing is read ahead */
+    struct reading r = begin_reading(HUGE_FILE, HR_DIRECT_AUTO);
+    need_cachestat(&r.file);
+    r.p = pages(HUGE_FILE);
+    posix_fadvise(r.fd, 0, 0, POSIX_FADV_RANDOM); /* nothing is read ahead */
     for (size_t cached = BIG; cached < HUGE_FILE; cached += HUGE_FILE - 2 * BIG) {
-        evict(fd);
-        cr_assert_eq(pread(fd, p, cached, 0), (ssize_t)cached);
-        expect_direct(&file, p, HUGE_FILE, cached < HUGE_FILE / 2 ? HUGE_FILE : 0);
+        evict(r.fd);
+        cr_assert_eq(pread(r.fd, r.p, cached, 0), (ssize_t)cached);
+        expect_direct(&r.file, r.p, HUGE_FILE, cached < HUGE_FILE / 2 ? HUGE_FILE : 0);
     }
-    free(p);
-    hr__file_close(&file, 0);
-    close(fd);
+    end_reading(&r);
 }
 
 /* A direct read would have to wait until it is. */
 Test(direct_io, auto_reads_through_the_cache_what_is_not_on_the_disk_yet)
 {
-    const int fd = temporary(HUGE_FILE);
-    struct hr__file file = open_fd(fd, HR_STAGE_READ, HR_DIRECT_AUTO);
-    need_cachestat(&file);
-    unsigned char *p = pages(HUGE_FILE);
-    evict(fd);
-    fill(p, PAGE, BIG);
-    cr_assert_eq(pwrite(fd, p, PAGE, BIG), PAGE);
-    expect_direct(&file, p, HUGE_FILE, 0);
-    free(p);
-    hr__file_close(&file, 0);
-    close(fd);
+    struct reading r = begin_reading(HUGE_FILE, HR_DIRECT_AUTO);
+    need_cachestat(&r.file);
+    r.p = pages(HUGE_FILE);
+    evict(r.fd);
+    fill(r.p, PAGE, BIG);
+    cr_assert_eq(pwrite(r.fd, r.p, PAGE, BIG), PAGE);
+    expect_direct(&r.file, r.p, HUGE_FILE, 0);
+    end_reading(&r);
 }
 
 Test(direct_io, a_cache_that_cannot_be_asked_means_buffered)
@@ -455,26 +453,23 @@ static int64_t be_refused(struct hr__file *file, unsigned char *p, struct hr__io
 
 Test(direct_io, a_transfer_that_is_refused_is_made_again_buffered)
 {
-    const int fd = temporary(BIG + 7);
-    struct hr__file file = open_fd(fd, HR_STAGE_READ, HR_DIRECT_ON);
-    need_direct(&file);
-    unsigned char *p = pages(BIG + 8);
+    struct reading r = begin_reading(BIG + 7, HR_DIRECT_ON);
+    need_direct(&r.file);
+    r.p = pages(BIG + 8);
     struct hr__io_request request;
-    if (be_refused(&file, p, &request) >= 0) {
+    if (be_refused(&r.file, r.p, &request) >= 0) {
         cr_skip_test("the file system takes any address");
     }
-    cr_assert(hr__direct_refused(&file, &request));
-    cr_assert(hr__direct_refused(&file, &request), "another that was in flight");
-    cr_assert(strstr(file.direct.why, "Invalid argument") != NULL, "%s", file.direct.why);
-    cr_assert_eq(hr__direct_alignment(&file), 1);
-    const struct tally t = read_range(&file, p + 1, 0, BIG + 7, 0);
+    cr_assert(hr__direct_refused(&r.file, &request));
+    cr_assert(hr__direct_refused(&r.file, &request), "another that was in flight");
+    cr_assert(strstr(r.file.direct.why, "Invalid argument") != NULL, "%s", r.file.direct.why);
+    cr_assert_eq(hr__direct_alignment(&r.file), 1);
+    const struct tally t = read_range(&r.file, r.p + 1, 0, BIG + 7, 0);
     cr_assert_eq(t.direct, 0);
-    check(p + 1, BIG + 7, 0);
-    request.flags = hr__direct_plan_read(&file, p, 0, BIG, 0).flags;
-    cr_assert_not(hr__direct_refused(&file, &request), "a buffered one is refused for good");
-    hr__file_close(&file, 0);
-    close(fd);
-    free(p);
+    check(r.p + 1, BIG + 7, 0);
+    request.flags = hr__direct_plan_read(&r.file, r.p, 0, BIG, 0).flags;
+    cr_assert_not(hr__direct_refused(&r.file, &request), "a buffered one is refused for good");
+    end_reading(&r);
 }
 
 Test(direct_io, other_failures_are_no_refusals)

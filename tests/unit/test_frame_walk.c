@@ -12,7 +12,7 @@
 
 Test(frame_walk, walk_gives_the_same_for_every_split)
 {
-    struct bytes b = mixture();
+    struct buffer b = mixture();
     struct walked whole = walk_all(&b);
     cr_assert_eq(whole.error, HR__WALK_OK);
     cr_assert_eq(whole.n, 7);
@@ -27,8 +27,8 @@ Test(frame_walk, walk_gives_the_same_for_every_split)
 
 Test(frame_walk, walk_gives_the_same_for_one_cut_at_every_byte)
 {
-    struct bytes b = {0};
-    struct bytes small = sample(300);
+    struct buffer b = {0};
+    struct buffer small = sample(300);
     append_frame(&b, &small);
     append_skippable(&b, 7, 9);
     append_piped_frame(&b, &small);
@@ -52,9 +52,9 @@ Test(frame_walk, walk_gives_the_same_for_one_cut_at_every_byte)
 
 Test(frame_walk, ten_thousand_tiny_frames_are_all_found)
 {
-    struct bytes b = {0};
+    struct buffer b = {0};
     for (int i = 0; i < 10000; i++)
-        append_raw_frame(&b, "\x00\x00", 2);
+        add_frame_by_hand(&b, "\x00\x00", 2);
     struct hr__walk w;
     hr__walk_init(&w, MAX_WINDOW);
     size_t used = 0;
@@ -71,8 +71,8 @@ Test(frame_walk, ten_thousand_tiny_frames_are_all_found)
 
 Test(frame_walk, all_sixteen_skippable_magics_are_passed_over)
 {
-    struct bytes b = {0};
-    struct bytes small = sample(100);
+    struct buffer b = {0};
+    struct buffer small = sample(100);
     for (unsigned i = 0; i < 16; i++) {
         append_skippable(&b, i, i % 5);
         append_frame(&b, &small);
@@ -81,7 +81,7 @@ Test(frame_walk, all_sixteen_skippable_magics_are_passed_over)
     cr_assert_eq(r.n, 32);
     for (size_t i = 0; i < 32; i++)
         cr_assert_eq(r.frames[i].skippable, i % 2 == 0);
-    struct bytes all = decode_frames(&b);
+    struct buffer all = decode_frames(&b);
     cr_assert_eq(all.size, 1600);
     free(all.data);
     free(small.data);
@@ -93,9 +93,9 @@ Test(frame_walk, a_skippable_frame_of_four_gigabytes_is_walked)
 {
     struct hr__walk w;
     hr__walk_init(&w, MAX_WINDOW);
-    struct bytes b = {0};
-    append_le(&b, 0x184D2A53u, 4);
-    append_le(&b, UINT32_MAX, 4);
+    struct buffer b = {0};
+    buffer_add_le(&b, 0x184D2A53u, 4);
+    buffer_add_le(&b, UINT32_MAX, 4);
     size_t used;
     cr_assert_eq(hr__walk_feed(&w, b.data, b.size, &used), HR__WALK_MORE);
     cr_assert(hr__walk_header_known(&w));
@@ -115,8 +115,8 @@ Test(frame_walk, a_skippable_frame_of_four_gigabytes_is_walked)
 
 Test(frame_walk, header_is_known_before_the_frame_is_complete)
 {
-    struct bytes large = sample(300000);
-    struct bytes b = {0};
+    struct buffer large = sample(300000);
+    struct buffer b = {0};
     append_frame(&b, &large);
     struct hr__walk w;
     size_t used;
@@ -137,14 +137,14 @@ Test(frame_walk, bound_of_unknown_size_is_never_below_the_real_size)
 {
     static const size_t sizes[] = {0, 1, 1023, 1024, 131071, 131072, 131073, 1000000};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-        struct bytes content = sample(sizes[i]);
-        struct bytes b = {0};
+        struct buffer content = sample(sizes[i]);
+        struct buffer b = {0};
         append_piped_frame(&b, &content);
         struct walked r = walk_all(&b);
         cr_assert_eq(r.n, 1);
         cr_assert(r.frames[0].content_size == HR__SIZE_UNKNOWN || sizes[i] < 30000);
         cr_assert_geq(r.frames[0].bound, sizes[i]);
-        struct bytes all = decode_frames(&b);
+        struct buffer all = decode_frames(&b);
         assert_same_bytes(&all, &content);
         free(all.data);
         free(b.data);
@@ -157,11 +157,11 @@ Test(frame_walk, bytes_after_the_last_frame_are_told_with_their_place)
 {
     static const size_t sizes[] = {1, 3, 4, 512};
     for (size_t i = 0; i < 8; i++) {
-        struct bytes b = {0};
-        append_raw_frame(&b, "\x00\x00", 2);
+        struct buffer b = {0};
+        add_frame_by_hand(&b, "\x00\x00", 2);
         uint8_t tail[512];
         memset(tail, i < 4 ? 0 : 'x', sizeof tail);
-        append(&b, tail, sizes[i % 4]);
+        buffer_add(&b, tail, sizes[i % 4]);
         struct walked whole = walk_all(&b);
         struct walked bytewise = walk(b.data, b.size, 1, MAX_WINDOW);
         cr_assert_eq(whole.error, HR__WALK_TRAILING);
@@ -208,18 +208,18 @@ Test(frame_walk, reserved_bits_and_oversized_blocks_are_refused_where_they_stand
 Test(frame_walk, files_of_the_parallel_compressor_are_walked)
 {
     /* pzstd puts a skippable frame of 4 bytes, the size of the next frame, before each frame. */
-    struct bytes content = sample(50000);
-    struct bytes b = {0};
+    struct buffer content = sample(50000);
+    struct buffer b = {0};
     for (int i = 0; i < 5; i++) {
-        struct bytes frame = {0};
+        struct buffer frame = {0};
         append_frame(&frame, &content);
-        append_le(&b, 0x184D2A50u, 4);
-        append_le(&b, 4, 4);
-        append_le(&b, frame.size, 4);
-        append(&b, frame.data, frame.size);
+        buffer_add_le(&b, 0x184D2A50u, 4);
+        buffer_add_le(&b, 4, 4);
+        buffer_add_le(&b, frame.size, 4);
+        buffer_add(&b, frame.data, frame.size);
         free(frame.data);
     }
-    struct bytes all = decode_frames(&b);
+    struct buffer all = decode_frames(&b);
     cr_assert_eq(all.size, 250000);
     free(all.data);
     free(content.data);

@@ -10,7 +10,7 @@
 
 #include "zstd_inputs.h"
 
-static enum hr__seek_result read_index(struct hr__seek_index *index, const struct bytes *file)
+static enum hr__seek_result read_index(struct hr__seek_index *index, const struct buffer *file)
 {
     uint64_t size = 0;
     enum hr__seek_result result =
@@ -21,22 +21,22 @@ static enum hr__seek_result read_index(struct hr__seek_index *index, const struc
     return hr__seek_index_parse(index, file->data + file->size - size, (size_t)size, file->size);
 }
 
-static void append_table(struct bytes *b, const struct hr__seek_table *t)
+static void append_table(struct buffer *b, const struct hr__seek_table *t)
 {
     size_t size = hr__seek_table_size(t);
     uint8_t *table = malloc(size);
     hr__seek_table_write(t, table);
-    append(b, table, size);
+    buffer_add(b, table, size);
     free(table);
 }
 
 /* Frames of 0, 1000, 2000 ... decoded bytes and their table. */
-static struct bytes seekable(size_t n)
+static struct buffer seekable(size_t n)
 {
-    struct bytes b = {0};
+    struct buffer b = {0};
     struct hr__seek_table t = {0};
     for (size_t i = 0; i < n; i++) {
-        struct bytes content = sample(i * 1000);
+        struct buffer content = sample(i * 1000);
         size_t before = b.size;
         append_frame(&b, &content);
         cr_assert_eq(hr__seek_table_add(&t, b.size - before, content.size), HR__SEEK_OK);
@@ -49,7 +49,7 @@ static struct bytes seekable(size_t n)
 
 Test(seek_table, a_seek_table_is_read_back_and_is_a_skippable_frame)
 {
-    struct bytes b = seekable(6);
+    struct buffer b = seekable(6);
     struct hr__seek_index index = {0};
     cr_assert_eq(read_index(&index, &b), HR__SEEK_OK);
     struct walked r = walk_all(&b);
@@ -72,7 +72,7 @@ Test(seek_table, a_seek_table_is_read_back_and_is_a_skippable_frame)
 
 Test(seek_table, a_seek_table_of_nothing_and_of_many_is_read_back)
 {
-    struct bytes none = seekable(0);
+    struct buffer none = seekable(0);
     struct hr__seek_index index = {0};
     cr_assert_eq(none.size, 17);
     cr_assert_eq(read_index(&index, &none), HR__SEEK_OK);
@@ -84,7 +84,7 @@ Test(seek_table, a_seek_table_of_nothing_and_of_many_is_read_back)
     for (int i = 0; i < 100000; i++)
         cr_assert_eq(hr__seek_table_add(&t, UINT32_MAX, UINT32_MAX), HR__SEEK_OK);
     cr_assert_eq(hr__seek_table_add(&t, (uint64_t)1 << 32, 1), HR__SEEK_LIMIT);
-    struct bytes b = {0};
+    struct buffer b = {0};
     append_table(&b, &t);
     uint64_t file_size = b.size + (uint64_t)UINT32_MAX * 100000;
     cr_assert_eq(hr__seek_index_parse(&index, b.data, b.size, file_size), HR__SEEK_OK);
@@ -98,16 +98,16 @@ Test(seek_table, a_seek_table_of_nothing_and_of_many_is_read_back)
 
 Test(seek_table, seek_table_entries_with_checksums_are_accepted)
 {
-    struct bytes b = {0};
-    append_raw_frame(&b, "\x00\x00", 2);
-    append_le(&b, 0x184D2A5Eu, 4);
-    append_le(&b, 12 + 9, 4);
-    append_le(&b, 14, 4);
-    append_le(&b, 5, 4);
-    append_le(&b, 0xDEADBEEFu, 4);
-    append_le(&b, 1, 4);
-    append_le(&b, 0x83, 1); /* checksums; the two unused bits set */
-    append_le(&b, 0x8F92EAB1u, 4);
+    struct buffer b = {0};
+    add_frame_by_hand(&b, "\x00\x00", 2);
+    buffer_add_le(&b, 0x184D2A5Eu, 4);
+    buffer_add_le(&b, 12 + 9, 4);
+    buffer_add_le(&b, 14, 4);
+    buffer_add_le(&b, 5, 4);
+    buffer_add_le(&b, 0xDEADBEEFu, 4);
+    buffer_add_le(&b, 1, 4);
+    buffer_add_le(&b, 0x83, 1); /* checksums; the two unused bits set */
+    buffer_add_le(&b, 0x8F92EAB1u, 4);
     struct hr__seek_index index = {0};
     cr_assert_eq(read_index(&index, &b), HR__SEEK_OK);
     cr_assert_eq(index.out_offset[1], 5);
@@ -116,7 +116,7 @@ Test(seek_table, seek_table_entries_with_checksums_are_accepted)
     assert_no_leak();
 }
 
-static void store(struct bytes *b, size_t from_end, uint32_t value)
+static void store(struct buffer *b, size_t from_end, uint32_t value)
 {
     for (unsigned i = 0; i < 4; i++)
         b->data[b->size - from_end + i] = (uint8_t)(value >> 8 * i);
@@ -134,18 +134,18 @@ Test(seek_table, seek_tables_that_lie_are_refused)
     };
     struct hr__seek_index index = {0};
     for (size_t i = 0; i < sizeof lies / sizeof *lies; i++) {
-        struct bytes b = seekable(3);
+        struct buffer b = seekable(3);
         store(&b, lies[i].from_end, lies[i].value);
         cr_assert_eq(read_index(&index, &b), HR__SEEK_INVALID, "lie %zu", i);
         free(b.data);
     }
     for (unsigned bit = 2; bit < 7; bit++) {
-        struct bytes b = seekable(3);
+        struct buffer b = seekable(3);
         b.data[b.size - 5] = (uint8_t)(1u << bit);
         cr_assert_eq(read_index(&index, &b), HR__SEEK_INVALID);
         free(b.data);
     }
-    struct bytes plain = seekable(3);
+    struct buffer plain = seekable(3);
     plain.data[plain.size - 1] ^= 1;
     cr_assert_eq(read_index(&index, &plain), HR__SEEK_NONE);
     free(plain.data);
@@ -155,9 +155,9 @@ Test(seek_table, seek_tables_that_lie_are_refused)
 
 Test(seek_table, the_seek_table_of_joined_files_is_refused)
 {
-    struct bytes b = seekable(3);
-    struct bytes second = seekable(4);
-    append(&b, second.data, second.size);
+    struct buffer b = seekable(3);
+    struct buffer second = seekable(4);
+    buffer_add(&b, second.data, second.size);
     struct hr__seek_index index = {0};
     cr_assert_eq(read_index(&index, &b), HR__SEEK_INVALID);
     cr_assert_eq(walk_all(&b).error, HR__WALK_OK);
