@@ -36,6 +36,8 @@ struct hr__device_info {
     char name[HR__DEVICE_TEXT];    /* as asked for: "host", "cuda:0" */
     char title[HR__DEVICE_TEXT];   /* as its maker calls it */
     char version[HR__DEVICE_TEXT]; /* of driver and runtime; "" if there is none */
+    char uuid[HR__DEVICE_TEXT];    /* as its maker's tools print it; "": the device has none */
+    char pci[HR__DEVICE_TEXT];     /* "0000:17:00.0"; "": it is on no such bus */
     uint64_t memory_bytes;
     bool host_memory;          /* host pointers are device pointers: no copies */
     uint32_t kernel_alignment; /* bytes that launches want of in and out; 1: any */

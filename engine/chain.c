@@ -212,7 +212,7 @@ static hr_status build(struct hr__chain *chain, const struct hr_pipeline_config 
 {
     hr_status status = make_links(chain, config, error);
     if (status == HR_OK)
-        status = hr__chain_plan(chain, chunk_size, error);
+        status = hr__chain_plan(chain, chunk_size, !config->chunk_size, error);
     if (status == HR_OK)
         status = make_queues(chain, error);
     if (status == HR_OK)

@@ -119,7 +119,8 @@ struct hr__chain {
 };
 
 /* Makes the kernels, streams and events for depth chunks of at most *chunk_size bytes, which is
- * rounded down to whole units. The store's device stays the context's. Without kernels there is one
+ * rounded down to whole units (and chosen smaller for kernels that write more than they read, where
+ * the config leaves it open). The store's device stays the context's. Without kernels there is one
  * segment of none. */
 hr_status hr__chain_create(hr_context *context, struct hr__store *store,
                            const struct hr_pipeline_config *config, unsigned depth,
@@ -129,8 +130,8 @@ hr_status hr__chain_create(hr_context *context, struct hr__store *store,
 void hr__chain_free(struct hr__chain *chain);
 
 /* Segments, units and sizes: what create() does first, once the links are there. */
-hr_status hr__chain_plan(struct hr__chain *chain, size_t *chunk_size, hr_error *error)
-    __attribute__((warn_unused_result));
+hr_status hr__chain_plan(struct hr__chain *chain, size_t *chunk_size, bool may_shrink,
+                         hr_error *error) __attribute__((warn_unused_result));
 
 /* The unit of what enters the chain; 1 without a chain. */
 size_t hr__chain_unit(const struct hr__chain *chain);

@@ -162,15 +162,26 @@ static hr_status find_sizes(struct hr__chain *chain, size_t chunk_size, hr_error
     return status;
 }
 
-hr_status hr__chain_plan(struct hr__chain *chain, size_t *chunk_size, hr_error *error)
+static size_t whole_units(const struct hr__chain *chain, size_t size)
 {
-    const hr_status status = cut_segments(chain, error);
+    const size_t unit = hr__chain_unit(chain);
+    return size < unit ? unit : size / unit * unit;
+}
+
+/* Kernels that write more than they read make chunks smaller: what they write is to have the size. */
+hr_status hr__chain_plan(struct hr__chain *chain, size_t *chunk_size, bool may_shrink,
+                         hr_error *error)
+{
+    const size_t wanted = *chunk_size;
+    hr_status status = cut_segments(chain, error);
     if (status < 0)
         return status;
-    const size_t unit = hr__chain_unit(chain);
-    if (*chunk_size < unit)
-        *chunk_size = unit;
-    *chunk_size = *chunk_size / unit * unit;
+    *chunk_size = whole_units(chain, wanted);
+    status = find_sizes(chain, *chunk_size, error);
+    if (status < 0 || !may_shrink || chain->buffer_bytes <= 2 * wanted)
+        return status;
+    const double ratio = (double)wanted / (double)chain->buffer_bytes;
+    *chunk_size = whole_units(chain, (size_t)((double)wanted * ratio));
     return find_sizes(chain, *chunk_size, error);
 }
 

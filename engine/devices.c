@@ -25,7 +25,7 @@ static void add(struct listing *list, struct hr_device device)
     list->at += list->stride;
 }
 
-/* Names and titles are cut to the public struct's fields; they are far shorter. */
+/* Names and the like are cut to the public struct's fields; they are far shorter. */
 static void add_present(struct listing *list, const struct hr__backend *backend, unsigned index)
 {
     struct hr__device_info info;
@@ -35,6 +35,8 @@ static void add_present(struct listing *list, const struct hr__backend *backend,
     snprintf(device.name, sizeof device.name, "%.*s", HR_DEVICE_NAME - 1, info.name);
     snprintf(device.title, sizeof device.title, "%s", info.title);
     snprintf(device.version, sizeof device.version, "%s", info.version);
+    snprintf(device.uuid, sizeof device.uuid, "%.*s", HR_DEVICE_IDENTITY - 1, info.uuid);
+    snprintf(device.pci, sizeof device.pci, "%.*s", HR_DEVICE_IDENTITY - 1, info.pci);
     add(list, device);
 }
 

@@ -101,6 +101,8 @@ static void land(struct hr__slot *chunk, enum hr__leg leg)
         hr__write_stored(chunk);
         return;
     }
+    if (leg == HR__LEG_IN && !chunk->error.code)
+        hr__sched_count(pipeline_of(chunk), HR_STAGE_H2D, work->bytes_in, work->bytes_in);
     if (leg == HR__LEG_IN && !work->passes && chunk->holds)
         let_input_go(chunk);
     if (leg == HR__LEG_RUN)

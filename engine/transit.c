@@ -227,8 +227,6 @@ static void copy_in(struct hr__slot *chunk)
     if (error.code == HR_OK)
         chain->device->ops->copy(stream, work->at, chunk->data, work->size, kind, &error);
     end_leg(chunk, HR__LEG_IN, &error);
-    if (error.code == HR_OK && !chunk->on_device)
-        hr__sched_count(pipeline_of(chunk), HR_STAGE_H2D, work->size, work->size);
 }
 
 void hr__transit_begin(struct hr__slot *chunk)

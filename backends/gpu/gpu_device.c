@@ -140,6 +140,10 @@ void hr__gpu_describe(const struct hr__gpu_driver *driver, unsigned index,
         out->version[0] = '\0';
     if (driver->device_memory(index, &out->memory_bytes) != 0)
         out->memory_bytes = 0;
+    if (driver->device_uuid(index, out->uuid, sizeof out->uuid) != 0)
+        out->uuid[0] = '\0';
+    if (driver->device_pci(index, out->pci, sizeof out->pci) != 0)
+        out->pci[0] = '\0';
 }
 
 /* The vendors' tools print UUIDs in lower case, but people may not. */

@@ -44,9 +44,11 @@ static void print_text(const struct hr_device *devices, size_t n, const char *io
         if (!d->present)
             printf("%-8s absent   %s\n", d->name, d->why);
         else
-            printf("%-8s present  %s%s%s%s%s\n", d->name, d->title, d->memory_bytes ? ", " : "",
+            printf("%-8s present  %s%s%s%s%s%s%s%s%s\n", d->name, d->title,
+                   d->memory_bytes ? ", " : "",
                    d->memory_bytes ? human_bytes((double)d->memory_bytes, memory) : "",
-                   d->version[0] ? ", " : "", d->version);
+                   d->version[0] ? ", " : "", d->version, d->pci[0] ? ", " : "", d->pci,
+                   d->uuid[0] ? ", " : "", d->uuid);
     }
     printf("%-8s %-8s %s%s\n", "I/O", io, *why ? "because " : "", why);
 }
@@ -66,6 +68,8 @@ static void print_json(const struct hr_device *devices, size_t n, const char *io
         print_field("name", d->name);
         print_field("title", d->title);
         print_field("version", d->version);
+        print_field("uuid", d->uuid);
+        print_field("pci", d->pci);
         print_field("why", d->why);
         printf(", \"memory_bytes\": %llu}", (unsigned long long)d->memory_bytes);
     }

@@ -351,7 +351,7 @@ int32_t hr_host_stream_call(hr_host_stream *stream, int32_t (*function)(void *ar
 
 /* ---- Devices ------------------------------------------------------------------------------- */
 
-enum { HR_DEVICE_NAME = 32, HR_DEVICE_TITLE = 128 };
+enum { HR_DEVICE_NAME = 32, HR_DEVICE_TITLE = 128, HR_DEVICE_IDENTITY = 64 };
 
 struct hr_device {
     uint32_t struct_size;
@@ -360,7 +360,10 @@ struct hr_device {
     char title[HR_DEVICE_TITLE];   /* as its maker calls it */
     char version[HR_DEVICE_TITLE]; /* of driver and runtime */
     uint64_t memory_bytes;
-    char why[HR_ERROR_TEXT]; /* library not found, no device, devices hidden, ... */
+    char why[HR_ERROR_TEXT];       /* library not found, no device, devices hidden, ... */
+    char uuid[HR_DEVICE_IDENTITY]; /* of a GPU, as its maker's tools print it: "GPU-..." */
+    char pci[HR_DEVICE_IDENTITY]; /* its address on the bus: "0000:17:00.0". Either may stand in the
+                                      place of N in a name; "" if it is not told */
 };
 
 /* Lists the devices of this machine; each backend without one stands in the list with its reason.
@@ -420,7 +423,8 @@ struct hr_pipeline_config {
     const struct hr_source *sources; /* one stream, in this order; stride: sources[0].struct_size */
     struct hr_sink sink;
     /* Decoded bytes; 0: 4 MiB, or 2 MiB where bytes are only moved, or 16 MiB where a GPU reads and
-     * writes the ends' own memory, or less if the stream is known to be shorter. */
+     * writes the ends' own memory; less where kernels write more than twice what they read, or if
+     * the stream is known to be shorter. */
     uint64_t chunk_size;
     uint32_t
         depth; /* chunks on their way at once, at least 1; 0: what workers and device need, 4 to 40 */
