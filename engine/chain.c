@@ -317,6 +317,16 @@ static unsigned n_states(const struct hr__chain *chain, unsigned link)
     return segment->n_queues;
 }
 
+/* How many of them kernels may have changed. The others are still on the host as they were made, and
+ * may be on their way to the device. */
+static unsigned n_used_states(const struct hr__chain *chain, unsigned link)
+{
+    const struct hr__segment *segment = chain->segments;
+    while (link >= segment->end)
+        segment++;
+    return segment->next < segment->n_queues ? (unsigned)segment->next : segment->n_queues;
+}
+
 /* All kernels are done. On the stream for copies, which is idle then or ends with them. */
 bool hr__chain_fetch(struct hr__chain *chain)
 {
@@ -330,8 +340,9 @@ bool hr__chain_fetch(struct hr__chain *chain)
         if (!link->info.is_reduction)
             continue;
         any = true; /* a failure is told by the event behind it */
-        (void)!ops->copy(stream, link->found, link->states, link->state_stride * n_states(chain, i),
-                         HR__COPY_D2H, NULL);
+        const size_t size = link->state_stride * n_used_states(chain, i);
+        if (size > 0)
+            ops->copy(stream, link->found, link->states, size, HR__COPY_D2H, NULL);
     }
     if (any)
         ops->record(stream, chain->fetched, NULL);

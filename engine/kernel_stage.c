@@ -179,6 +179,8 @@ static bool start_next(hr_pipeline *p, unsigned index)
                chunk->device.segment + 1 == index) {
         hr__transit_join(chunk, segment);
         hr__transit_run(chunk, index);
+        if (segment->end == p->chain->n_links && !p->chain->links[segment->end - 1].info.is_counted)
+            hr__transit_out(chunk); /* its size is known already */
     } else if (!chunk->error.code) {
         return false;
     }

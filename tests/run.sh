@@ -56,19 +56,23 @@ run_mains asan conformance
 run_main 'asan: gpu/emulate_builtin' build/asan/tests/gpu/emulate_builtin
 run_main 'asan: conformance/conformance, cuda over a fake driver' \
     build/asan/tests/conformance/conformance_fake_cuda cuda
+run_main 'asan: gpu/run_pipelines, cuda over a fake driver' \
+    build/asan/tests/gpu/pipelines_fake_gpu cuda --quick
 run_mains asan faults
 run_replay asan
 
 # ThreadSanitizer; some kernels place memory where it does not expect it, hence setarch
 if [ -n "$(sources tests/stress/*.c)" ]; then
-    build tsan 'stress_tests faults_tests' -DCMAKE_C_COMPILER=gcc -DHR_TESTS=ON -DHR_SANITIZE=thread \
-        -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_FLAGS=-O1
+    build tsan 'stress_tests faults_tests pipelines_fake_gpu' -DCMAKE_C_COMPILER=gcc \
+        -DHR_TESTS=ON -DHR_SANITIZE=thread -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_FLAGS=-O1
     plain_layout=()
     ! setarch "$(uname -m)" -R true 2>/dev/null || plain_layout=(setarch "$(uname -m)" -R)
     wrapper=("${plain_layout[@]}")
     run_mains tsan stress
     run_main 'tsan: faults/fault_cancel' build/tsan/tests/faults/fault_cancel
     run_main 'tsan: faults/fault_signals' build/tsan/tests/faults/fault_signals
+    run_main 'tsan: gpu/run_pipelines, cuda over a fake driver' \
+        build/tsan/tests/gpu/pipelines_fake_gpu cuda --quick
     wrapper=()
 fi
 

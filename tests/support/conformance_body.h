@@ -6,6 +6,8 @@
 #include "backend.h"
 
 struct conformance_counts {
+    unsigned stride; /* each so manyth kernel is tested: 1 for all */
+    unsigned n_kernels;
     unsigned n_passed;
     unsigned n_failed;
 };

@@ -213,7 +213,8 @@ run_scripts() {
     done
 }
 
-# run_gpu BUILD: the kernels of GPUs: emulated, compiled for each vendor, and on a GPU if there is one.
+# run_gpu BUILD: the kernels of GPUs: emulated, compiled for each vendor, and on a GPU if there is one;
+# and whole pipelines on the host and over a fake driver.
 run_gpu() {
     local name
     for name in emulate_builtin compile_nvrtc run_builtin run_lend; do
@@ -221,6 +222,9 @@ run_gpu() {
     done
     HR_LIBCUDA=$PWD/build/$1/tests/fake_cuda/libcuda.so.1 \
         run_main "$1: gpu/run_lend, over a fake driver" "build/$1/tests/gpu/run_lend"
+    run_main "$1: gpu/run_pipelines, host" "build/$1/tests/gpu/run_pipelines" host
+    run_main "$1: gpu/run_pipelines, cuda over a fake driver" \
+        "build/$1/tests/gpu/pipelines_fake_gpu" cuda
     for name in check_ptx check_amd; do
         HR_GPU_MADE=$PWD/build/$1/gpu run_main "$1: gpu/$name" bash "tests/gpu/$name.sh"
     done
