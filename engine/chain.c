@@ -91,7 +91,7 @@ static hr_status make_events(struct hr__chain *chain, hr_error *error)
             status = hr__store_event(chain->store, &chain->events[i], error);
     }
     for (unsigned i = 0; i < 2 && status == HR_OK && !chain->host_memory; i++)
-        status = hr__store_event(chain->store, &chain->epochs[i], error);
+        status = hr__store_event(chain->store, &chain->clock.epochs[i], error);
     if (status == HR_OK && !chain->host_memory)
         status = hr__store_event(chain->store, &chain->fetched, error);
     return status;
@@ -292,7 +292,7 @@ void hr__chain_free(struct hr__chain *chain)
     for (size_t i = 0; chain->events && i < (size_t)chain->depth * HR__N_MARKS; i++)
         hr__store_return_event(store, chain->events[i], chain->failed);
     for (unsigned i = 0; i < 2; i++)
-        hr__store_return_event(store, chain->epochs[i], chain->failed);
+        hr__store_return_event(store, chain->clock.epochs[i], chain->failed);
     hr__store_return_event(store, chain->fetched, chain->failed);
     for (unsigned i = 0; i < chain->n_segments; i++)
         hr__store_return(store, chain->segments[i].carry, round_up(chain->segments[i].unit));

@@ -23,6 +23,7 @@
 #define HR_CHAIN_H
 
 #include "backend.h"
+#include "device_clock.h"
 #include "device_store.h"
 #include "headrace.h"
 #include "lease.h"
@@ -72,6 +73,7 @@ struct hr__device_queue {
     enum hr__leg leg;
     struct hr__slot *oldest;
     struct hr__slot *youngest;
+    uint64_t until_ns; /* when the last leg that has landed was done, by the device's clock */
 };
 
 struct hr__chain {
@@ -107,9 +109,7 @@ struct hr__chain {
     uint64_t *counts;                /* one for each chunk */
 
     /* owner thread */
-    struct hr__event *epochs[2]; /* moments of which the host's time is known, too */
-    uint64_t epoch_ns[2];
-    unsigned epoch;         /* the younger */
+    struct hr__device_clock clock;
     uint64_t kernels_until; /* device time, as the host's: kernels' service is counted up to here */
     bool failed;            /* some work did: the streams are of no use to others */
     struct hr__event *fetched; /* behind the states' way back */

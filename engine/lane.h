@@ -77,14 +77,17 @@ struct hr__device_work {
     unsigned segment;         /* of the chain, that runs or ran last */
     unsigned stream;          /* of those of the segment */
     unsigned n_pending;       /* legs under way */
-    unsigned epoch;           /* of the chain, from which its times are told */
+    unsigned epoch;           /* of the device's clock */
     bool passes;              /* what leaves are the bytes that came, where they came from */
     bool counted;             /* the segment is done; the next waits for its turn in the stream */
     bool copied;              /* to host memory: a leg out was enqueued */
     bool all_given;           /* no more legs follow those that are under way */
     bool storing;             /* the leg out goes to the sink, not to host memory */
     bool asked[HR__N_LEGS];   /* the loop will be woken */
-    uint64_t begun_ns[HR__N_LEGS];
+    uint64_t begun_ns[HR__N_LEGS]; /* by the host: enqueued */
+    bool follows[HR__N_LEGS];      /* another leg of the stream was under way then */
+    bool copied_in;                /* a leg in was enqueued, */
+    bool ran;                      /* and one of kernels */
     size_t bytes_in;
     struct hr__slot *next[HR__N_LEGS]; /* on the same stream */
 };

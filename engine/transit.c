@@ -74,19 +74,33 @@ static void dequeue(struct hr__device_queue *queue)
 
 /* ---- the begin and the end of a leg ---- */
 
-/* What fails between them is in *error. */
+/* Whether the stream has something to do that is not done yet. */
+static bool is_busy(const struct hr__device_queue *queue)
+{
+    if (!queue->youngest)
+        return false;
+    const struct hr__device_work *work = &queue->youngest->device;
+    struct hr__event *done = work->marks[marks[queue->leg].done];
+    return chain_of(queue->youngest)->device->ops->query(done, NULL) == HR_PENDING;
+}
+
+/* What fails between them is in *error. On a device that copies, what follows on a busy stream
+ * begins when the leg before it is done: an event would only make a gap between the two. */
 static struct hr__stream *begin_leg(struct hr__slot *chunk, enum hr__leg leg,
                                     struct hr__event *after, hr_error *error)
 {
     const struct hr__device_ops *ops = chain_of(chunk)->device->ops;
-    struct hr__stream *stream = queue_of(chunk, leg)->stream;
-    chunk->device.begun_ns[leg] = hr__now_ns();
-    chunk->device.asked[leg] = false;
+    const struct hr__device_queue *queue = queue_of(chunk, leg);
+    struct hr__device_work *work = &chunk->device;
+    work->begun_ns[leg] = hr__now_ns();
+    work->asked[leg] = false;
+    work->follows[leg] = !chain_of(chunk)->host_memory && is_busy(queue);
     error->code = HR_OK;
     if (after)
-        ops->wait(stream, after, error);
-    ops->record(stream, chunk->device.marks[marks[leg].begun], error);
-    return stream;
+        ops->wait(queue->stream, after, error);
+    if (!work->follows[leg])
+        ops->record(queue->stream, work->marks[marks[leg].begun], error);
+    return queue->stream;
 }
 
 /* The event carries a failure, so the chunk comes back either way; but what refused to be enqueued
@@ -105,34 +119,31 @@ static void end_leg(struct hr__slot *chunk, enum hr__leg leg, const hr_error *er
 
 /* ---- time ---- */
 
-/* Stamps are told as milliseconds in a float, so they are counted from a moment that is not long
- * ago. */
-static unsigned current_epoch(struct hr__chain *chain, struct hr__stream *stream)
+static uint64_t time_of(const struct hr__slot *chunk, enum hr__mark mark)
 {
-    const uint64_t long_ago = 20000000000u; /* there a float tells microseconds */
-    const uint64_t now = hr__now_ns();
-    const uint64_t begun = chain->epoch_ns[chain->epoch];
-    if (begun && now - begun < long_ago)
-        return chain->epoch;
-    chain->epoch ^= 1;
-    chain->device->ops->record(stream, chain->epochs[chain->epoch], NULL);
-    chain->epoch_ns[chain->epoch] = hr__now_ns();
-    return chain->epoch;
+    const struct hr__device_work *work = &chunk->device;
+    return hr__device_clock_time(&chain_of(chunk)->clock, work->epoch, work->marks[mark]);
 }
 
-static uint64_t time_of(const struct hr__slot *chunk, const struct hr__event *event)
+/* When the device began: behind the leg before it on the stream, and the chunk's leg before it. */
+static uint64_t begin_of(const struct hr__slot *chunk, const struct hr__device_queue *queue)
 {
-    const struct hr__chain *chain = chain_of(chunk);
-    const unsigned epoch = chunk->device.epoch;
-    return chain->epoch_ns[epoch] + chain->device->ops->elapsed_ns(chain->epochs[epoch], event);
+    const struct hr__device_work *work = &chunk->device;
+    if (!work->follows[queue->leg])
+        return time_of(chunk, marks[queue->leg].begun);
+    uint64_t after = 0;
+    if (queue->leg == HR__LEG_RUN && work->segment == 0 && work->copied_in)
+        after = time_of(chunk, HR__IN_DONE);
+    if (queue->leg == HR__LEG_OUT && !work->storing && (work->ran || work->copied_in))
+        after = time_of(chunk, work->ran ? HR__RUN_DONE : HR__IN_DONE);
+    return queue->until_ns > after ? queue->until_ns : after;
 }
 
-/* Kernels of several streams share the device: time with any of them on it counts once. On the host
- * it is the CPU time of each. */
+/* Kernels of several streams share the device: time with any of them on it counts once. */
 static uint64_t count_kernels(struct hr__chain *chain, uint64_t from, uint64_t ns)
 {
     const uint64_t until = chain->kernels_until;
-    if (chain->host_memory || from >= until) {
+    if (from >= until) {
         chain->kernels_until = from + ns;
         return ns;
     }
@@ -142,20 +153,23 @@ static uint64_t count_kernels(struct hr__chain *chain, uint64_t from, uint64_t n
     return from + ns - until;
 }
 
-/* The leg is done. On a device with a clock of its own, begun_ns becomes what that says. */
-static struct hr__served serve(struct hr__slot *chunk, enum hr__leg leg)
+static struct hr__served serve(struct hr__slot *chunk, struct hr__device_queue *queue)
 {
     struct hr__chain *chain = chain_of(chunk);
-    struct hr__device_work *work = &chunk->device;
-    const struct hr__event *begun = work->marks[marks[leg].begun];
-    const uint64_t ns = chain->device->ops->elapsed_ns(begun, work->marks[marks[leg].done]);
-    struct hr__served served = {work->begun_ns[leg], hr__now_ns(), ns};
-    if (!chain->host_memory && (leg == HR__LEG_RUN || pipeline_of(chunk)->trace)) {
-        served.from_ns = time_of(chunk, begun);
-        served.until_ns = served.from_ns + ns;
+    const struct hr__device_work *work = &chunk->device;
+    const enum hr__leg leg = queue->leg;
+    struct hr__served served = {work->begun_ns[leg], hr__now_ns(), 0};
+    if (chain->host_memory) {
+        served.service_ns = chain->device->ops->elapsed_ns(work->marks[marks[leg].begun],
+                                                           work->marks[marks[leg].done]);
+        return served;
     }
-    if (leg == HR__LEG_RUN)
-        served.service_ns = count_kernels(chain, served.from_ns, ns);
+    served.from_ns = begin_of(chunk, queue);
+    served.until_ns = queue->until_ns = time_of(chunk, marks[leg].done);
+    if (served.from_ns > served.until_ns)
+        served.from_ns = served.until_ns; /* clocks are told to a part of a microsecond */
+    const uint64_t ns = served.until_ns - served.from_ns;
+    served.service_ns = leg == HR__LEG_RUN ? count_kernels(chain, served.from_ns, ns) : ns;
     return served;
 }
 
@@ -182,7 +196,7 @@ struct hr__slot *hr__transit_landed(hr_pipeline *p, struct hr__device_queue *que
     work->n_pending--;
     struct hr__served served = {work->begun_ns[leg], hr__now_ns(), 0};
     if (status == HR_OK)
-        served = serve(chunk, leg);
+        served = serve(chunk, queue);
     else if (!chunk->error.code)
         chunk->error = error;
     if (chunk->error.code)
@@ -227,6 +241,7 @@ static void copy_in(struct hr__slot *chunk)
     if (error.code == HR_OK)
         chain->device->ops->copy(stream, work->at, chunk->data, work->size, kind, &error);
     end_leg(chunk, HR__LEG_IN, &error);
+    work->copied_in = true;
 }
 
 void hr__transit_begin(struct hr__slot *chunk)
@@ -245,9 +260,11 @@ void hr__transit_begin(struct hr__slot *chunk)
     chunk->device.passes = hr__sink_takes_input(pipeline_of(chunk), chunk);
     if (chain->host_memory)
         return;
-    struct hr__stream *stream = queue_of(chunk, HR__LEG_IN)->stream;
-    chunk->device.epoch = current_epoch(pipeline_of(chunk)->chain, stream);
-    if (chunk->device.at != chunk->data)
+    const bool copies = chunk->device.at != chunk->data;
+    const enum hr__leg first = copies ? HR__LEG_IN : chain->n_links ? HR__LEG_RUN : HR__LEG_OUT;
+    chunk->device.epoch =
+        hr__device_clock_epoch(&pipeline_of(chunk)->chain->clock, queue_of(chunk, first)->stream);
+    if (copies)
         copy_in(chunk);
 }
 
@@ -320,6 +337,7 @@ void hr__transit_run(struct hr__slot *chunk, unsigned index)
     hr_error error;
     work->segment = index;
     work->counted = false;
+    work->ran = true;
     if (chain->counts)
         *hr__transit_count(chunk) = 0; /* a function may store none */
     struct hr__stream *stream = begin_leg(chunk, HR__LEG_RUN, index == 0 ? before : NULL, &error);

@@ -99,12 +99,15 @@ find_sanitizer() {
     return 1
 }
 
+# Not misuse, whose calls fail on purpose, which counts as an error here; nor cycles, which look at
+# the memory of a process that the sanitizer shares.
 run_watched() { # TOOL
     local watch=("$sanitizer" --tool "$1" --error-exitcode 9 --print-limit 20) tests=$build/tests
     ! has_program conformance/conformance ||
         step conformance "${watch[@]}" "$tests/conformance/conformance" "$device" 29
     ! has_program gpu/run_pipelines ||
-        step run_pipelines "${watch[@]}" "$tests/gpu/run_pipelines" "$device" --quick --cycles 4
+        step run_pipelines "${watch[@]}" "$tests/gpu/run_pipelines" "$device" --quick \
+            ends 'device ends' zstd kernels cuts loans errors many
 }
 
 sanitizer=$(find_sanitizer)
