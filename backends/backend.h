@@ -50,7 +50,8 @@ enum hr__copy_kind { HR__COPY_H2D, HR__COPY_D2H, HR__COPY_D2D };
 enum hr__memory_kind {
     HR__MEMORY_PLAIN,  /* of the host; or of somebody else */
     HR__MEMORY_PINNED, /* of the host, and the driver knows it: one registration has it all */
-    HR__MEMORY_DEVICE  /* of this device */
+    HR__MEMORY_DEVICE, /* of this device */
+    HR__MEMORY_UNKNOWN /* the driver fails to tell */
 };
 
 /* What the engine must know of a kernel to plan with it. */
@@ -88,9 +89,10 @@ struct hr__device_ops {
      * work, slower. Not called on a host_memory device. */
     bool (*pin)(struct hr__device *device, void *memory, size_t size);
     void (*unpin)(struct hr__device *device, void *memory);
-    /* Whose memory it is, as the driver knows it: of all size bytes, or HR__MEMORY_PLAIN. Not called
-     * on a host_memory device. Thread: any. */
-    enum hr__memory_kind (*memory_kind)(struct hr__device *device, const void *memory, size_t size);
+    /* Whose memory it is, as the driver knows it: of all size bytes, or HR__MEMORY_PLAIN. With
+     * HR__MEMORY_UNKNOWN, *error says why. Not called on a host_memory device. Thread: any. */
+    enum hr__memory_kind (*memory_kind)(struct hr__device *device, const void *memory, size_t size,
+                                        hr_error *error);
 
     hr_status (*stream_create)(struct hr__device *device, enum hr__stream_use use,
                                struct hr__stream **out, hr_error *error);

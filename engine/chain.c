@@ -2,6 +2,7 @@
 /* Makes and frees what a chain needs, and tells what its reductions found. */
 #include "chain.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -110,6 +111,14 @@ static hr_status make_carries(struct hr__chain *chain, hr_error *error)
     return status;
 }
 
+static void tell_what_helps(hr_error *error)
+{
+    const size_t n = error ? strlen(error->text) : 0;
+    if (error)
+        snprintf(error->text + n, sizeof error->text - n,
+                 "; set chunk_size or depth lower (--chunk, --depth)");
+}
+
 static hr_status make_buffers(struct hr__chain *chain, hr_error *error)
 {
     void *memory = NULL;
@@ -117,6 +126,8 @@ static hr_status make_buffers(struct hr__chain *chain, hr_error *error)
         return HR_OK;
     const size_t stride = chain->n_buffers * chain->buffer_bytes + COUNT_BYTES;
     const hr_status status = hr__store_alloc(chain->store, chain->depth * stride, &memory, error);
+    if (status == HR_ENOMEM)
+        tell_what_helps(error);
     chain->buffers = memory;
     chain->buffers_stride = stride;
     return status;

@@ -114,6 +114,7 @@ struct hr__chain {
     bool failed;            /* some work did: the streams are of no use to others */
     struct hr__event *fetched; /* behind the states' way back */
     bool fetching;             /* they are on it */
+    hr_error fetch_error;      /* why they did not come */
     bool ended;
     bool merged;
 };

@@ -78,47 +78,44 @@ hr_status hr__context_device(hr_context *context, const char *name, struct hr__s
 
 /* ---- memory for users ---- */
 
-static hr_status find_device(hr_context *context, const char *name, struct hr__device **out,
+static hr_status find_device(hr_context *context, const char *name, struct hr__store **out,
                              hr_error *error)
 {
-    struct hr__store *store = NULL;
     if (!context || !name)
         return hr__fail(error, HR_EINVAL, nowhere, "device: context or name is NULL");
-    hr_status status = hr__check_process(context->pid, "context", error);
-    if (status == HR_OK)
-        status = hr__context_device(context, name, &store, error);
-    if (status == HR_OK)
-        *out = store->device;
-    return status;
+    const hr_status status = hr__check_process(context->pid, "context", error);
+    return status == HR_OK ? hr__context_device(context, name, out, error) : status;
 }
 
 hr_status hr_device_alloc(hr_context *context, const char *name, uint64_t size, void **out,
                           hr_error *error)
 {
-    struct hr__device *device = NULL;
+    struct hr__store *store = NULL;
     if (!out)
         return hr__fail(error, HR_EINVAL, nowhere, "device: out is NULL");
-    const hr_status status = find_device(context, name, &device, error);
-    return status == HR_OK ? device->ops->alloc(device, (size_t)size, out, error) : status;
+    const hr_status status = find_device(context, name, &store, error);
+    return status == HR_OK ? hr__store_alloc(store, (size_t)size, out, error) : status;
 }
 
 void hr_device_free(hr_context *context, const char *name, void *memory)
 {
-    struct hr__device *device = NULL;
-    if (memory && find_device(context, name, &device, NULL) == HR_OK)
-        device->ops->free(device, memory);
+    struct hr__store *store = NULL;
+    if (memory && find_device(context, name, &store, NULL) == HR_OK)
+        store->device->ops->free(store->device, memory);
 }
 
 hr_status hr_pin(hr_context *context, const char *name, void *memory, uint64_t size,
                  hr_error *error)
 {
-    struct hr__device *device = NULL;
+    struct hr__store *store = NULL;
     if (!memory || !size)
         return hr__fail(error, HR_EINVAL, nowhere, "pin: there is no memory");
-    const hr_status status = find_device(context, name, &device, error);
-    if (status != HR_OK || device->ops->info(device)->host_memory ||
-        device->ops->pin(device, memory, (size_t)size))
+    const hr_status status = find_device(context, name, &store, error);
+    if (status != HR_OK)
         return status;
+    struct hr__device *device = store->device;
+    if (device->ops->info(device)->host_memory || device->ops->pin(device, memory, (size_t)size))
+        return HR_OK;
     return hr__fail(error, HR_EUNSUPPORTED, nowhere,
                     "pin: the driver of %s does not register %llu bytes at %p: they are a file's, "
                     "overlap with what is registered, or are more than it takes",
@@ -127,8 +124,8 @@ hr_status hr_pin(hr_context *context, const char *name, void *memory, uint64_t s
 
 void hr_unpin(hr_context *context, const char *name, void *memory)
 {
-    struct hr__device *device = NULL;
-    if (memory && find_device(context, name, &device, NULL) == HR_OK &&
-        !device->ops->info(device)->host_memory)
-        device->ops->unpin(device, memory);
+    struct hr__store *store = NULL;
+    if (memory && find_device(context, name, &store, NULL) == HR_OK &&
+        !store->device->ops->info(store->device)->host_memory)
+        store->device->ops->unpin(store->device, memory);
 }

@@ -28,13 +28,24 @@ bool hr__device_ends_copy(const hr_pipeline *p)
     return p->store && !ops_of(p)->info(p->store->device)->host_memory;
 }
 
-static enum hr__memory_kind kind_of(const hr_pipeline *p, const void *data, uint64_t size)
+static enum hr__memory_kind kind_of(const hr_pipeline *p, const void *data, uint64_t size,
+                                    hr_error *error)
 {
-    return size ? ops_of(p)->memory_kind(p->store->device, data, (size_t)size) : HR__MEMORY_DEVICE;
+    const struct hr__device_ops *ops = ops_of(p);
+    return size ? ops->memory_kind(p->store->device, data, (size_t)size, error) : HR__MEMORY_DEVICE;
 }
 
-static hr_status not_on_device(const hr_pipeline *p, const char *which, hr_error *error)
+/* An end of kind HR_DEVICE. Where the driver failed to tell, *why has the reason. */
+static hr_status check_device_end(const hr_pipeline *p, const char *which,
+                                  enum hr__memory_kind kind, const hr_error *why, hr_error *error)
 {
+    if (kind == HR__MEMORY_DEVICE)
+        return HR_OK;
+    if (kind == HR__MEMORY_UNKNOWN) {
+        if (error)
+            *error = *why;
+        return (hr_status)why->code;
+    }
     return hr__fail(error, HR_EINVAL, nowhere,
                     "pipeline: %s of kind HR_DEVICE: its data are no memory of %s", which,
                     ops_of(p)->info(p->store->device)->name);
@@ -43,17 +54,18 @@ static hr_status not_on_device(const hr_pipeline *p, const char *which, hr_error
 static hr_status check_source(hr_pipeline *p, struct hr__input *in, hr_error *error)
 {
     const struct hr_source *source = &in->config;
+    hr_error why;
+    if (source->kind != HR_MEMORY && source->kind != HR_DEVICE)
+        return HR_OK;
+    const enum hr__memory_kind kind = kind_of(p, source->data, source->size, &why);
+    in->staged = kind == HR__MEMORY_PLAIN || kind == HR__MEMORY_UNKNOWN;
     if (source->kind == HR_MEMORY)
-        in->staged = kind_of(p, source->data, source->size) == HR__MEMORY_PLAIN;
-    if (source->kind != HR_DEVICE)
         return HR_OK;
     if (in->codec != HR_CODEC_NONE)
         return hr__fail(error, HR_EUNSUPPORTED, nowhere,
                         "pipeline: a source of kind HR_DEVICE cannot be decoded; copy it to the "
                         "host first");
-    return kind_of(p, source->data, source->size) == HR__MEMORY_DEVICE
-               ? HR_OK
-               : not_on_device(p, "a source", error);
+    return check_device_end(p, "a source", kind, &why, error);
 }
 
 static bool keeps_on_device(const hr_pipeline *p)
@@ -92,10 +104,11 @@ static hr_status check_ends(hr_pipeline *p, hr_error *error)
         status = check_source(p, &p->inputs[i], error);
     const struct hr_sink *sink = &p->sink;
     const bool given = sink->data && (sink->kind == HR_DEVICE || sink->kind == HR_MEMORY);
+    hr_error why;
     const enum hr__memory_kind kind =
-        given ? kind_of(p, sink->data, sink->size) : HR__MEMORY_DEVICE;
-    if (status == HR_OK && sink->kind == HR_DEVICE && kind != HR__MEMORY_DEVICE)
-        status = not_on_device(p, "the sink", error);
+        given ? kind_of(p, sink->data, sink->size, &why) : HR__MEMORY_DEVICE;
+    if (status == HR_OK && sink->kind == HR_DEVICE)
+        status = check_device_end(p, "the sink", kind, &why, error);
     p->sink_is_pinned = sink->kind == HR_MEMORY && kind == HR__MEMORY_PINNED;
     p->is_direct = are_direct(p);
     return status;
@@ -138,7 +151,10 @@ hr_status hr__device_ends_plan(hr_pipeline *p, hr_error *error)
     if (!hr__device_ends_copy(p) || p->encoding)
         return HR_OK;
     p->keeps_on_device = keeps_on_device(p);
-    p->places = (device_sink || p->sink_is_pinned) && !hr__chain_is_counted(p->chain);
+    /* Memory that grows moves once what has passed the sink is there; without an order, what has a
+     * place in it may still be on its way. */
+    const bool moves = device_sink && !p->sink.data && !size && (p->flags & HR_UNORDERED);
+    p->places = (device_sink || p->sink_is_pinned) && !moves && !hr__chain_is_counted(p->chain);
     return HR_OK;
 }
 
@@ -191,7 +207,7 @@ bool hr__gather_room(hr_pipeline *p, uint64_t end, hr_error *error)
         return true;
     const uint64_t capacity = end > 2 * gather->capacity ? end : 2 * gather->capacity;
     void *memory = NULL;
-    hr_status status = ops_of(p)->alloc(p->store->device, (size_t)capacity, &memory, error);
+    hr_status status = hr__store_alloc(p->store, (size_t)capacity, &memory, error);
     if (status == HR_OK && gather->size)
         status = move(p, memory, error);
     if (status != HR_OK) {

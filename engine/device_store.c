@@ -83,8 +83,16 @@ void hr__store_free(struct hr__store *store)
 hr_status hr__store_stream(struct hr__store *store, enum hr__stream_use use,
                            struct hr__stream **out, hr_error *error)
 {
+    const struct hr__device_ops *ops = store->device->ops;
     *out = take(store, &store->streams[use], 0);
-    return *out ? HR_OK : store->device->ops->stream_create(store->device, use, out, error);
+    if (*out)
+        return HR_OK;
+    hr_status status = ops->stream_create(store->device, use, out, error);
+    if (status == HR_ENOMEM) {
+        free_blocks(store);
+        status = ops->stream_create(store->device, use, out, error);
+    }
+    return status;
 }
 
 void hr__store_return_stream(struct hr__store *store, enum hr__stream_use use,

@@ -39,7 +39,8 @@ hr_status hr__store_event(struct hr__store *store, struct hr__event **out, hr_er
     __attribute__((warn_unused_result));
 void hr__store_return_event(struct hr__store *store, struct hr__event *event, bool failed);
 
-/* Device memory, aligned to 256 bytes. When there is no more, what is kept is freed first. */
+/* Device memory, aligned to 256 bytes; the device's free() takes it, too. When there is no more, for
+ * this or for a stream, what is kept is freed first. */
 hr_status hr__store_alloc(struct hr__store *store, size_t size, void **out, hr_error *error)
     __attribute__((warn_unused_result));
 /* Nothing on the device touches it any more. NULL is allowed. */

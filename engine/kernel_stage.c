@@ -128,11 +128,12 @@ static bool take_states(hr_pipeline *p)
     if (status == HR_PENDING)
         return false;
     chain->fetching = false;
-    chain->ended = true;
     p->in_flight--;
-    if (status != HR_OK) {
+    if (status == HR_OK) {
+        chain->ended = true;
+    } else {
         chain->failed = true;
-        hr__sched_fail(p, p->out->tail, &error);
+        chain->fetch_error = error;
     }
     return true;
 }
@@ -223,9 +224,22 @@ static bool is_done(const hr_pipeline *p)
     return true;
 }
 
+/* Behind all chunks, which are still delivered. False: there is no slot to say so. */
+static bool place_fetch_error(hr_pipeline *p)
+{
+    hr_error *error = &p->chain->fetch_error;
+    error->stage = HR_STAGE_KERNEL;
+    error->chunk = p->chunks.tail;
+    error->offset = p->cut.stream_offset;
+    p->chain->ended = hr__lane_place_error(&p->chunks, error) != NULL;
+    return p->chain->ended;
+}
+
 static bool end_chain(hr_pipeline *p)
 {
     struct hr__chain *chain = p->chain;
+    if (chain->fetch_error.code)
+        return place_fetch_error(p);
     if (chain->fetching || !is_done(p) || !check_carries(p))
         return false;
     if (!hr__chain_fetch(chain)) {

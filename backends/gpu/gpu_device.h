@@ -125,8 +125,8 @@ hr_status hr__gpu_alloc(struct hr__device *device, size_t size, void **out, hr_e
 void hr__gpu_free(struct hr__device *device, void *memory);
 bool hr__gpu_pin(struct hr__device *device, void *memory, size_t size);
 void hr__gpu_unpin(struct hr__device *device, void *memory);
-enum hr__memory_kind hr__gpu_memory_kind(struct hr__device *device, const void *memory,
-                                         size_t size);
+enum hr__memory_kind hr__gpu_memory_kind(struct hr__device *device, const void *memory, size_t size,
+                                         hr_error *error);
 /* At the end of the device, inside of its context: what was not unpinned. */
 void hr__gpu_pins_free(struct hr__gpu_device *device);
 

@@ -79,6 +79,7 @@ static enum hr__gpu_class answer_of(int (*call)(void *event), struct hr__event *
     if (entered == HR_EFORK)
         return HR__GPU_FORKED;
     if (entered != HR_OK) {
+        failure.stage = HR_STAGE_KERNEL;
         hr__gpu_device_fail(device, &failure);
         return HR__GPU_FAILED;
     }

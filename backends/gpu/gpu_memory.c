@@ -72,28 +72,34 @@ static void note_pin(struct hr__gpu_device *device, struct hr__gpu_pin **spare)
  * another one begins there, so that pinned is what one of them has all of. Device memory may be
  * mapped piece by piece. Inside of the context. */
 static enum hr__memory_kind kind_of(const struct hr__gpu_device *device, const void *memory,
-                                    size_t size)
+                                    size_t size, hr_error *error)
 {
     const char *first_byte = memory;
     const char *last_byte = first_byte + (size > 0 ? size - 1 : 0);
     struct hr__gpu_home first;
     struct hr__gpu_home last;
-    if (device->driver->memory_home(device->index, first_byte, &first) != 0 ||
-        device->driver->memory_home(device->index, last_byte, &last) != 0 ||
-        first.kind != last.kind)
+    int native = device->driver->memory_home(device->index, first_byte, &first);
+    if (native == 0)
+        native = device->driver->memory_home(device->index, last_byte, &last);
+    if (native != 0) {
+        hr__gpu_fail(device, HR_STAGE_NONE, native, error, "asking whose memory is at %p", memory);
+        return HR__MEMORY_UNKNOWN;
+    }
+    if (first.kind != last.kind)
         return HR__MEMORY_PLAIN;
     if (first.kind == HR__MEMORY_PINNED && first.begin != last.begin)
         return HR__MEMORY_PLAIN;
     return first.kind;
 }
 
-enum hr__memory_kind hr__gpu_memory_kind(struct hr__device *base, const void *memory, size_t size)
+enum hr__memory_kind hr__gpu_memory_kind(struct hr__device *base, const void *memory, size_t size,
+                                         hr_error *error)
 {
     struct hr__gpu_device *device = (struct hr__gpu_device *)base;
     struct hr__gpu_visit visit;
-    if (hr__gpu_enter(device, &visit, NULL) != HR_OK)
-        return HR__MEMORY_PLAIN;
-    const enum hr__memory_kind kind = kind_of(device, memory, size);
+    if (hr__gpu_enter(device, &visit, error) != HR_OK)
+        return HR__MEMORY_UNKNOWN;
+    const enum hr__memory_kind kind = kind_of(device, memory, size, error);
     hr__gpu_leave(device, &visit);
     return kind;
 }
@@ -111,7 +117,7 @@ bool hr__gpu_pin(struct hr__device *base, void *memory, size_t size)
     const int native = device->driver->pin(memory, size);
     const bool pinned =
         native == 0 || (device->driver->classify(native) == HR__GPU_ALREADY_PINNED &&
-                        kind_of(device, memory, size) == HR__MEMORY_PINNED);
+                        kind_of(device, memory, size, NULL) == HR__MEMORY_PINNED);
     hr__gpu_leave(device, &visit);
     *note = (struct hr__gpu_pin){.memory = memory, .n_users = 1, .is_ours = native == 0};
     if (pinned)

@@ -135,6 +135,15 @@ hr_status hr__gpu_stream_copy(struct hr__stream *stream, void *to, const void *f
 
 /* ---- order: streams are ours, or by their handles those of users ---- */
 
+static void wait_for_all(struct hr__gpu_device *device, void *stream)
+{
+    struct hr__gpu_visit visit;
+    if (hr__gpu_enter(device, &visit, NULL) != HR_OK)
+        return;
+    device->driver->stream_synchronize(stream);
+    hr__gpu_leave(device, &visit);
+}
+
 /* Behind an event that could not be recorded nobody can wait, so the work before it is waited for
  * here: memory must not be used again while the device may touch it. */
 static hr_status record_on(void *stream, struct hr__event *event, hr_error *failure)
@@ -144,15 +153,15 @@ static hr_status record_on(void *stream, struct hr__event *event, hr_error *fail
     hr__gpu_event_forget(event);
     event->recorded = false;
     hr_status status = hr__gpu_enter(device, &visit, failure);
-    if (status != HR_OK)
-        return status;
-    const int native = device->driver->event_record(event->handle, stream);
-    event->recorded = native == 0;
-    if (native != 0) {
-        status = hr__gpu_fail(device, HR_STAGE_KERNEL, native, failure, "recording an event");
-        device->driver->stream_synchronize(stream);
+    if (status == HR_OK) {
+        const int native = device->driver->event_record(event->handle, stream);
+        hr__gpu_leave(device, &visit);
+        event->recorded = native == 0;
+        if (native != 0)
+            status = hr__gpu_fail(device, HR_STAGE_KERNEL, native, failure, "recording an event");
     }
-    hr__gpu_leave(device, &visit);
+    if (status != HR_OK)
+        wait_for_all(device, stream);
     return status;
 }
 
@@ -181,8 +190,11 @@ static hr_status wait_on(void *stream, struct hr__event *event, hr_error *failur
     if (!event->recorded)
         return HR_OK;
     const hr_status status = hr__gpu_enter(device, &visit, failure);
-    if (status != HR_OK)
+    if (status != HR_OK) {
+        if (failure)
+            failure->stage = HR_STAGE_KERNEL;
         return status;
+    }
     const int native = device->driver->stream_wait(stream, event->handle);
     hr__gpu_leave(device, &visit);
     if (native == 0)

@@ -536,9 +536,10 @@ hr_status hr_pipeline_next(hr_pipeline *pipeline, int timeout_ms, struct hr_chun
  * Thread: any, one for each chunk. Blocks: only without a stream. Fails: HR_EDEVICE, HR_EINVAL. */
 hr_status hr_chunk_wait(const struct hr_chunk *chunk, void *stream, hr_error *error) HR_MUST_CHECK;
 
-/* Gives a chunk back; its memory is used again after what is queued on stream by now (as for
- * hr_chunk_wait; NULL: nothing is). Also after the pipeline ended, but before it is freed.
- * Thread: any. Blocks: never. */
+/* Gives a chunk back. Device memory (HR_CHUNK_DEVICE) is used again after what is queued on stream by
+ * now (as for hr_chunk_wait; NULL: nothing is); host memory at once, so a copy from it is finished
+ * first. Also after the pipeline ended, but before it is freed.
+ * Thread: any. Blocks: never, unless the device's driver fails. */
 void hr_chunk_release(struct hr_chunk *chunk, void *stream);
 
 /* ---- Results of reductions ----------------------------------------------------------------- */

@@ -66,7 +66,7 @@ static void close_all(void)
 
 static void expect_kind(const void *at, size_t size, enum hr__memory_kind kind, const char *what)
 {
-    expect(ops->memory_kind(device, at, size) == kind, what);
+    expect(ops->memory_kind(device, at, size, NULL) == kind, what);
 }
 
 static void look_at_memory(void)

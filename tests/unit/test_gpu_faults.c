@@ -57,8 +57,9 @@ static hr_status make(struct use *use)
         return status;
     ops = use->device->ops;
     use->pinned = ops->pin(use->device, use->in, N);
-    const enum hr__memory_kind kind = ops->memory_kind(use->device, use->in, N);
-    cr_expect(kind == HR__MEMORY_PLAIN || (use->pinned && kind == HR__MEMORY_PINNED));
+    const enum hr__memory_kind kind = ops->memory_kind(use->device, use->in, N, &error);
+    cr_expect(kind == HR__MEMORY_PLAIN || kind == HR__MEMORY_UNKNOWN ||
+              (use->pinned && kind == HR__MEMORY_PINNED));
     for (int i = 0; i < 2 && status == HR_OK; i++)
         status = ops->alloc(use->device, N, &use->memory[i], &error);
     for (int i = 0; i < 2 && status == HR_OK; i++)

@@ -10,7 +10,7 @@ enum { BYTES = 4096, MIB = 1 << 20 };
 
 static enum hr__memory_kind kind_of(const void *memory, size_t size)
 {
-    return ops->memory_kind(device, memory, size);
+    return ops->memory_kind(device, memory, size, &error);
 }
 
 Test(gpu_memory, plain_memory_is_nobodys)
@@ -55,7 +55,8 @@ Test(gpu_memory, device_memory_is_of_one_device)
     cr_expect_eq(kind_of(memory, BYTES), HR__MEMORY_DEVICE);
     cr_expect_eq(kind_of(memory + BYTES - 1, 1), HR__MEMORY_DEVICE);
     cr_expect_eq(kind_of(memory + 1, BYTES), HR__MEMORY_PLAIN, "ends behind");
-    cr_expect_eq(other->ops->memory_kind(other, memory, BYTES), HR__MEMORY_PLAIN, "of another");
+    cr_expect_eq(other->ops->memory_kind(other, memory, BYTES, &error), HR__MEMORY_PLAIN,
+                 "of another");
     ops->free(device, memory);
     cr_expect_eq(kind_of(memory, BYTES), HR__MEMORY_PLAIN, "not any more");
     other->ops->close(other);
@@ -76,14 +77,15 @@ Test(gpu_memory, what_others_pinned_is_pinned)
     close_gpu();
 }
 
-Test(gpu_memory, what_the_driver_does_not_tell_is_plain)
+Test(gpu_memory, what_the_driver_does_not_tell_is_unknown)
 {
     static char bytes[BYTES];
     open_gpu();
     cr_assert(ops->pin(device, bytes, BYTES));
     for (unsigned nth = 1; nth <= 3; nth++) { /* the context, both ends */
         fake_cuda_fail(nth, 999);
-        cr_expect_eq(kind_of(bytes, BYTES), HR__MEMORY_PLAIN, "%s", fake_cuda_failed_call());
+        cr_expect_eq(kind_of(bytes, BYTES), HR__MEMORY_UNKNOWN, "%s", fake_cuda_failed_call());
+        cr_expect(strstr(error.text, "a fake failure"), "%s", error.text);
         cr_expect_eq(fake_cuda_depth(), 0);
     }
     ops->unpin(device, bytes);

@@ -15,6 +15,7 @@ struct fake_cuda_live fake_live;
 unsigned fake_max_delay_us = 30;
 unsigned fake_n_unpinned_copies;
 size_t fake_device_bytes = 1 << 30;
+unsigned fake_n_working;
 
 static pid_t starter;
 static struct fake_context contexts[FAKE_N_DEVICES] = {{.device = 0}, {.device = 1}};
@@ -22,6 +23,7 @@ static unsigned n_calls;
 static unsigned failing_call;
 static int failing_status;
 static const char *failed_call;
+static void (*watcher)(const char *call);
 static __thread struct fake_context *stack[MAX_DEPTH];
 static __thread unsigned depth;
 
@@ -61,6 +63,21 @@ const char *fake_cuda_failed_call(void)
     return call;
 }
 
+void fake_cuda_watch(void (*seen)(const char *call))
+{
+    pthread_mutex_lock(&fake_lock);
+    watcher = seen;
+    pthread_mutex_unlock(&fake_lock);
+}
+
+bool fake_cuda_is_dead(void)
+{
+    pthread_mutex_lock(&fake_lock);
+    const bool dead = contexts[0].failure != FAKE_OK;
+    pthread_mutex_unlock(&fake_lock);
+    return dead;
+}
+
 struct fake_cuda_live fake_cuda_live(void)
 {
     pthread_mutex_lock(&fake_lock);
@@ -88,25 +105,46 @@ struct fake_context *fake_current(void)
 
 static bool is_its_turn(const char *call)
 {
+    if (watcher)
+        watcher(call);
     if (++n_calls != failing_call)
         return false;
     failed_call = call;
     return true;
 }
 
+/* Nothing runs any more on a device that says that it is dead. */
+static int told_failure(const struct fake_context *context)
+{
+    while (context->failure != FAKE_OK && fake_n_working > 0)
+        pthread_cond_wait(&fake_changed, &fake_lock);
+    return context->failure;
+}
+
+/* What the failing call returns; a fault of a kernel is the context's last word. */
+static int fail_now(struct fake_context *context)
+{
+    if (context && failing_status == FAKE_ILLEGAL_ADDRESS) {
+        context->failure = failing_status;
+        pthread_cond_broadcast(&fake_changed);
+        told_failure(context);
+    }
+    return failing_status;
+}
+
 int fake_begin(const char *call, bool needs_context)
 {
-    const struct fake_context *context = fake_current();
+    struct fake_context *context = fake_current();
     int status = FAKE_OK;
     pthread_mutex_lock(&fake_lock);
     if (starter != getpid())
         status = FAKE_NOT_INITIALIZED;
     else if (is_its_turn(call))
-        status = failing_status;
+        status = fail_now(context);
     else if (needs_context && (!context || context->n_retained == 0))
         status = FAKE_INVALID_CONTEXT;
     else if (needs_context)
-        status = context->failure;
+        status = told_failure(context);
     pthread_mutex_unlock(&fake_lock);
     return status;
 }

@@ -20,6 +20,7 @@ enum {
     FAKE_INVALID_HANDLE = 400,
     FAKE_NOT_FOUND = 500,
     FAKE_NOT_READY = 600,
+    FAKE_ILLEGAL_ADDRESS = 700,
     FAKE_ALREADY_REGISTERED = 712,
     FAKE_NOT_REGISTERED = 713,
     FAKE_NOT_SUPPORTED = 801,
@@ -41,6 +42,7 @@ extern struct fake_cuda_live fake_live;
 extern unsigned fake_max_delay_us;
 extern unsigned fake_n_unpinned_copies;
 extern size_t fake_device_bytes;
+extern unsigned fake_n_working; /* operations that touch memory now */
 
 /* Each call begins with it; 0, or what the call has to return. */
 int fake_begin(const char *call, bool needs_context);

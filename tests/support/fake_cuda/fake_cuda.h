@@ -46,11 +46,17 @@ void *fake_cuda_host(uint64_t address, size_t size);
 void fake_cuda_set_delay(unsigned max_us);
 /* What each device has, for allocations from now on; 1 GiB before. */
 void fake_cuda_set_memory(size_t bytes);
+/* What is allocated of it, of all devices. */
+size_t fake_cuda_used(void);
 /* Whether memory of the host is refused to be pinned, as systems do that limit it. */
 void fake_cuda_refuse_pins(bool refuse);
 /* The nth call from now, counted from 1, returns status; 0: none does. Calls that give something
- * back do so all the same, as real drivers do. */
+ * back do so all the same, as real drivers do. 700 kills the context that is current. */
 void fake_cuda_fail(unsigned nth, int status);
+/* Whether the first device's context is dead. */
+bool fake_cuda_is_dead(void);
+/* From now on told of every call, under the driver's lock; NULL: nobody is. */
+void fake_cuda_watch(void (*seen)(const char *call));
 /* How many calls there were since then, and the name of the one that failed; NULL: none has yet. */
 unsigned fake_cuda_n_calls(void);
 const char *fake_cuda_failed_call(void);

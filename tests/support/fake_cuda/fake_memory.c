@@ -122,6 +122,16 @@ static size_t used_bytes(const struct fake_context *context)
     return sum < fake_device_bytes ? sum : fake_device_bytes;
 }
 
+size_t fake_cuda_used(void)
+{
+    size_t sum = 0;
+    pthread_mutex_lock(&fake_lock);
+    for (const struct block *b = blocks; b; b = b->next)
+        sum += b->size;
+    pthread_mutex_unlock(&fake_lock);
+    return sum;
+}
+
 /* ---- the calls ---- */
 
 int cuMemGetInfo_v2(size_t *free_bytes, size_t *total_bytes)

@@ -34,12 +34,39 @@ struct op {
 struct stream {
     struct fake_context *context;
     pthread_t thread;
+    pthread_cond_t called; /* something was enqueued, or it closes */
     struct op *first;
     struct op **last;
     unsigned n_open; /* not done */
     bool closing;
     unsigned long long random;
 };
+
+/* ---- operations, under the lock: kept for the next ones, so that in the long run the driver
+ * allocates nothing ---- */
+
+static struct op *spare_ops;
+
+static struct op *take_op(void)
+{
+    enum { SLAB = 256 };
+    if (!spare_ops) {
+        struct op *slab = calloc(SLAB, sizeof *slab);
+        for (int i = 0; i < SLAB; i++) {
+            slab[i].next = spare_ops;
+            spare_ops = &slab[i];
+        }
+    }
+    struct op *op = spare_ops;
+    spare_ops = op->next;
+    return op;
+}
+
+static void give_op(struct op *op)
+{
+    op->next = spare_ops;
+    spare_ops = op;
+}
 
 /* ---- the thread; under the lock but for the work itself ---- */
 
@@ -63,6 +90,7 @@ static void wait_a_little(struct stream *stream)
 static void work(struct stream *stream, struct op *op)
 {
     int status = FAKE_OK;
+    fake_n_working++;
     pthread_mutex_unlock(&fake_lock);
     if (op->kind == OP_COPY)
         memcpy(op->to, op->from, op->size);
@@ -72,6 +100,7 @@ static void work(struct stream *stream, struct op *op)
         for (size_t i = 0; i < op->size; i++)
             ((unsigned *)op->to)[i] = op->word;
     pthread_mutex_lock(&fake_lock);
+    fake_n_working--;
     if (status != FAKE_OK && stream->context->failure == FAKE_OK)
         stream->context->failure = status;
 }
@@ -99,7 +128,7 @@ static void *run(void *argument)
     while (!stream->closing || stream->first) {
         struct op *op = stream->first;
         if (!op) {
-            pthread_cond_wait(&fake_changed, &fake_lock);
+            pthread_cond_wait(&stream->called, &fake_lock);
             continue;
         }
         stream->first = op->next;
@@ -108,7 +137,7 @@ static void *run(void *argument)
         do_op(stream, op);
         stream->n_open--;
         pthread_cond_broadcast(&fake_changed);
-        free(op);
+        give_op(op);
     }
     pthread_mutex_unlock(&fake_lock);
     return NULL;
@@ -121,6 +150,7 @@ static void start(struct stream *stream)
     stream->context = fake_current();
     stream->last = &stream->first;
     stream->random = (unsigned long long)(uintptr_t)stream;
+    pthread_cond_init(&stream->called, NULL);
     pthread_create(&stream->thread, NULL, run, stream);
 }
 
@@ -177,9 +207,10 @@ int cuStreamDestroy_v2(void *handle)
     pthread_mutex_lock(&fake_lock);
     stream->closing = true;
     fake_live.streams--;
-    pthread_cond_broadcast(&fake_changed);
+    pthread_cond_signal(&stream->called);
     pthread_mutex_unlock(&fake_lock);
     pthread_join(stream->thread, NULL);
+    pthread_cond_destroy(&stream->called);
     free(stream);
     return status;
 }
@@ -190,7 +221,7 @@ static int enqueue(void *handle, const struct op *what)
     struct stream *stream = stream_of(handle);
     if (stream->context != fake_current())
         return FAKE_INVALID_HANDLE;
-    struct op *op = malloc(sizeof *op);
+    struct op *op = take_op();
     *op = *what;
     op->next = NULL;
     if (op->event)
@@ -198,7 +229,7 @@ static int enqueue(void *handle, const struct op *what)
     *stream->last = op;
     stream->last = &op->next;
     stream->n_open++;
-    pthread_cond_broadcast(&fake_changed);
+    pthread_cond_signal(&stream->called);
     return FAKE_OK;
 }
 
