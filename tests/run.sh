@@ -73,6 +73,11 @@ if [ -n "$(sources tests/stress/*.c)" ]; then
     run_main 'tsan: faults/fault_signals' build/tsan/tests/faults/fault_signals
     run_main 'tsan: gpu/run_pipelines, cuda over a fake driver' \
         build/tsan/tests/gpu/pipelines_fake_gpu cuda --quick
+    for source in tests/faults/fault_gpu_*.c; do
+        name=$(program_name "$source")
+        [ "$name" = fault_gpu_calls ] || # minutes, and nothing that the others do not do
+            run_main "tsan: faults/$name" "build/tsan/tests/faults/$name"
+    done
     wrapper=()
 fi
 

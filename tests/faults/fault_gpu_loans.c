@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Chunks lent in device memory go back while their user's stream still has work with them, slow
+ * work: neither the pipeline's next chunks, nor the next pipeline of the context, get the memory
+ * before that is over. What the user copied shows it. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "fake_calls.h"
+#include "fake_cuda.h"
+#include "gpu_runs.h"
+#include "transfers.h"
+
+enum { CHUNK = 4096, N_CHUNKS = 9, SLOW_US = 3000, STREAM_FLAGS = 1 };
+
+#define SHAPE .size = N_CHUNKS * CHUNK, .chunk_size = CHUNK, .depth = 3, .n_streams = 2
+
+static const struct gpu_shape shapes[] = {
+    {.name = "kernels", .from = GPU_FILE, .to = GPU_LENT, .kernels = {"scale:u8,3,1"}, SHAPE},
+    {.name = "no kernels", .from = GPU_PLAIN, .to = GPU_LENT, SHAPE},
+    {.name = "counted kernels",
+     .from = GPU_PLAIN,
+     .to = GPU_LENT,
+     .kernels = {"filter:u8,lt,200", "scale:u8,1,5"},
+     SHAPE},
+    {.name = "a device source, kernels",
+     .from = GPU_DEVICE,
+     .to = GPU_LENT,
+     .kernels = {"scale:u8,3,1"},
+     SHAPE},
+};
+
+/* Other bytes in the same memory. */
+static const struct gpu_shape next_shape = {
+    .name = "next", .from = GPU_PLAIN, .to = GPU_LENT, .kernels = {"scale:u8,0,77"}, SHAPE};
+
+/* The user's own: a stream of the primary context, and a kernel that takes its time. */
+struct user {
+    void *context;
+    void *stream;
+    void *module;
+    void *slow;
+    unsigned char *copy;
+    size_t n_copied;
+};
+
+static int be_slow(const struct fake_cuda_launch *launch)
+{
+    (void)launch;
+    usleep(SLOW_US);
+    return 0;
+}
+
+static void user_begin(struct user *user, size_t size)
+{
+    *user = (struct user){.copy = malloc(size)};
+    if (cuInit(0) != 0 || cuDevicePrimaryCtxRetain(&user->context, 0) != 0 ||
+        cuCtxPushCurrent_v2(user->context) != 0 ||
+        cuStreamCreate(&user->stream, STREAM_FLAGS) != 0 ||
+        cuModuleLoadDataEx(&user->module, "fake", 0, NULL, NULL) != 0 ||
+        cuModuleGetFunction(&user->slow, user->module, "slow") != 0) {
+        check_that(false, "the user's stream", "it cannot be made");
+        exit(end_checks());
+    }
+}
+
+static void user_end(struct user *user)
+{
+    void *before;
+    cuModuleUnload(user->module);
+    cuStreamDestroy_v2(user->stream);
+    cuCtxPopCurrent_v2(&before);
+    cuDevicePrimaryCtxRelease_v2(0);
+    free(user->copy);
+}
+
+/* Queues slow work and then a copy of the chunk, and gives it back at once. */
+static bool use(struct user *user, struct hr_chunk *chunk, size_t room)
+{
+    if (chunk->size > room - user->n_copied || hr_chunk_wait(chunk, user->stream, NULL) != HR_OK ||
+        cuLaunchKernel(user->slow, 1, 1, 1, 1, 1, 1, 0, user->stream, NULL, NULL) != 0 ||
+        cuMemcpyDtoHAsync_v2(user->copy + user->n_copied, (uintptr_t)chunk->data, chunk->size,
+                             user->stream) != 0)
+        return false;
+    user->n_copied += (size_t)chunk->size;
+    hr_chunk_release(chunk, user->stream);
+    return true;
+}
+
+/* NULL, or what is wrong. It is freed with the user's work queued. */
+static const char *lend_all(struct gpu_run *run, struct user *user)
+{
+    struct hr_chunk chunk = {.struct_size = sizeof chunk};
+    const char *wrong = run->status != HR_OK ? "it is not made" : NULL;
+    while (!wrong &&
+           (run->status = hr_pipeline_next(run->pipeline, -1, &chunk, &run->error)) == HR_OK)
+        if (!use(user, &chunk, run->expected->n_out))
+            wrong = "the user's work is refused";
+    if (!wrong && run->status != HR_END)
+        wrong = "it fails";
+    return wrong;
+}
+
+static void free_with_work(const struct gpu_shape *shape, const struct gpu_expected *expected,
+                           const struct gpu_expected *of_next)
+{
+    hr_context *context;
+    hr_loop *loop;
+    struct gpu_run run;
+    struct gpu_run next;
+    struct user user;
+    limit_time(20, shape->name);
+    user_begin(&user, expected->n_out);
+    gpu_begin(&context, &loop);
+    gpu_run_create(&run, shape, expected, context, loop);
+    const char *wrong = lend_all(&run, &user);
+    gpu_run_free(&run);
+    gpu_run_create(&next, &next_shape, of_next, context, loop);
+    gpu_run_finish(&next);
+    if (!wrong)
+        wrong = next.status == HR_OK ? gpu_run_judge(&next) : "the next one fails";
+    gpu_run_free(&next);
+    cuStreamSynchronize(user.stream);
+    if (!wrong && (user.n_copied != expected->n_out ||
+                   memcmp(user.copy, expected->out, expected->n_out) != 0))
+        wrong = "the user's work saw other bytes";
+    hr_loop_free(loop);
+    hr_context_free(context);
+    user_end(&user);
+    if (!wrong && *gpu_left())
+        wrong = gpu_left();
+    check_that(!wrong, shape->name, "%s: %s", wrong, run.error.text);
+}
+
+int main(void)
+{
+    static const size_t no_parameters[] = {0};
+    struct gpu_expected expected;
+    struct gpu_expected of_next;
+    fake_cuda_kernel("slow", be_slow, no_parameters);
+    gpu_expect(&of_next, &next_shape);
+    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
+        gpu_expect(&expected, &shapes[i]);
+        free_with_work(&shapes[i], &expected, &of_next);
+        gpu_forget(&expected);
+    }
+    gpu_forget(&of_next);
+    check_that(!has_leaked(), "no memory is lost", "it is");
+    return end_checks();
+}

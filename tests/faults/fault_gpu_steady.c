@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Steady state on a device: from the 200th chunk on nothing is allocated, and no call of the driver
+ * makes, frees, registers or unregisters anything, until the last step that leaves work. A step in
+ * which one more of the depth chunks was leased does not count. */
+#include <stdio.h>
+#include <string.h>
+
+#include "fake_cuda.h"
+#include "faults.h"
+#include "gpu_runs.h"
+#include "transfers.h"
+
+enum { CHUNK = 4096, N_CHUNKS = 700, N_WARM = 200, MIN_WATCHED = 300 };
+
+#define SHAPE .size = N_CHUNKS * CHUNK, .chunk_size = CHUNK, .depth = 4, .n_streams = 2
+
+static const struct gpu_shape shapes[] = {
+    {.name = "file to file", .from = GPU_FILE, .to = GPU_FILE, .kernels = {"scale:u8,3,1"}, SHAPE},
+    {.name = "memory to counted kernels to memory",
+     .from = GPU_PLAIN,
+     .to = GPU_PLAIN,
+     .kernels = {"cast:u8,f32", "filter:f32,lt,128", "shuffle:4,12", "filter:f32,lt,64"},
+     SHAPE},
+    {.name = "memory to reductions to null",
+     .from = GPU_PLAIN,
+     .to = GPU_NULL,
+     .kernels = {"sum:u8", "crc32", "histogram"},
+     SHAPE},
+    {.name = "pinned memory to pinned memory",
+     .from = GPU_PINNED,
+     .to = GPU_PINNED,
+     .kernels = {"scale:u8,3,1"},
+     SHAPE},
+    {.name = "device to device",
+     .from = GPU_DEVICE,
+     .to = GPU_DEVICE,
+     .kernels = {"scale:u8,3,1"},
+     SHAPE},
+    {.name = "memory, lent on the device",
+     .from = GPU_PLAIN,
+     .to = GPU_LENT,
+     .kernels = {"scale:u8,3,1"},
+     SHAPE},
+};
+
+/* Under the driver's lock. */
+static unsigned n_slow_calls;
+static const char *slow_call;
+
+static void see(const char *call)
+{
+    static const char *const slow[] = {
+        "cuMemAlloc",          "cuMemFree",      "cuMemHostRegister",
+        "cuMemHostUnregister", "cuStreamCreate", "cuEventCreate",
+        "cuStreamDestroy",     "cuEventDestroy", "cuModuleLoadDataEx"};
+    for (size_t i = 0; i < sizeof slow / sizeof slow[0]; i++) {
+        if (strcmp(call, slow[i]) == 0) {
+            n_slow_calls++;
+            slow_call = slow[i];
+        }
+    }
+}
+
+struct watch {
+    uint64_t n_allocated;
+    uint64_t n_slow;
+    uint64_t first_chunk;
+    uint64_t last_chunk;
+    uint64_t leased_bytes;
+    const char *slow_call;
+};
+
+/* What was done since the last step, and how far it is now. */
+static void look(struct watch *watch, const struct gpu_run *run)
+{
+    const uint64_t n = hr_faults_mark();
+    const uint64_t chunk = run->stats.stages[HR_STAGE_WRITE].chunks;
+    fake_cuda_watch(NULL); /* the lock is behind: what was counted is seen */
+    if (watch->first_chunk > 0 && run->stats.leased_bytes == watch->leased_bytes) {
+        watch->n_allocated += n;
+        watch->n_slow += n_slow_calls;
+        watch->slow_call = n_slow_calls ? slow_call : watch->slow_call;
+    }
+    n_slow_calls = 0;
+    if (watch->first_chunk == 0 && chunk >= N_WARM)
+        watch->first_chunk = chunk;
+    watch->last_chunk = chunk;
+    watch->leased_bytes = run->stats.leased_bytes;
+    fake_cuda_watch(see);
+}
+
+static void run_watched(const struct gpu_shape *shape)
+{
+    struct gpu_expected expected;
+    struct gpu_run run;
+    struct watch watch = {0};
+    hr_context *context;
+    hr_loop *loop;
+    limit_time(30, shape->name);
+    gpu_expect(&expected, shape);
+    gpu_begin(&context, &loop);
+    gpu_run_create(&run, shape, &expected, context, loop);
+    while (run.status == HR_OK && gpu_run_step(&run) == HR_PENDING)
+        look(&watch, &run);
+    fake_cuda_watch(NULL);
+    const char *wrong = run.status == HR_OK ? gpu_run_judge(&run) : run.error.text;
+    if (!wrong && watch.last_chunk - watch.first_chunk < MIN_WATCHED)
+        wrong = "too few chunks were watched";
+    if (!wrong && watch.n_allocated + watch.n_slow > 0)
+        wrong = "it is no steady state";
+    check_that(!wrong, shape->name, "%s: %u allocations, %u calls of the driver, %s, from chunk %u",
+               wrong, (unsigned)watch.n_allocated, (unsigned)watch.n_slow,
+               watch.slow_call ? watch.slow_call : "none", (unsigned)watch.first_chunk);
+    gpu_run_free(&run);
+    hr_loop_free(loop);
+    hr_context_free(context);
+    gpu_forget(&expected);
+}
+
+int main(void)
+{
+    fake_cuda_set_delay(10);
+    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++)
+        run_watched(&shapes[i]);
+    return end_checks();
+}
