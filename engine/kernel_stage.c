@@ -2,6 +2,7 @@
 /* Runs the chain over the chunks. First segments are started as chunks come, one stream after the
  * other; behind a counted kernel the next segment of a chunk waits until those of all chunks before
  * it have been started, because where its units begin depends on their counts. */
+#include "device_legs.h"
 #include "pipeline.h"
 #include "sched.h"
 #include "status.h"
@@ -144,7 +145,7 @@ static bool collect(hr_pipeline *p)
     bool changed = take_states(p);
     for (unsigned i = 0; i < chain->n_queues; i++) {
         struct hr__device_queue *queue = &chain->queues[i];
-        for (struct hr__slot *chunk; (chunk = hr__transit_landed(p, queue)); changed = true)
+        for (struct hr__slot *chunk; (chunk = hr__leg_landed(p, queue)); changed = true)
             land(chunk, queue->leg);
     }
     return changed;

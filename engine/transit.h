@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* One chunk's way over the device: enqueues its legs, in order by events, and tells which of them
- * are done. When which chunk takes which leg is the kernel stage's business. */
+/* One chunk's way over the device: what each of its legs enqueues, in order by events. When which
+ * chunk takes which leg is the kernel stage's business. */
 #ifndef HR_TRANSIT_H
 #define HR_TRANSIT_H
 
@@ -23,9 +23,5 @@ void hr__transit_join(struct hr__slot *chunk, struct hr__segment *segment);
 
 /* Where a counted kernel's count is on the host, once the kernel is done. */
 uint64_t *hr__transit_count(const struct hr__slot *chunk);
-
-/* The oldest chunk of the queue, if its leg is done or failed: taken out, its service counted.
- * NULL: none is; then the loop will be woken when one may be. */
-struct hr__slot *hr__transit_landed(hr_pipeline *pipeline, struct hr__device_queue *queue);
 
 #endif

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "device_legs.h"
+
+#include "clock.h"
+#include "sched.h"
+
+static hr_pipeline *pipeline_of(const struct hr__slot *chunk)
+{
+    return chunk->lane->pipeline;
+}
+
+static struct hr__chain *chain_of(const struct hr__slot *chunk)
+{
+    return pipeline_of(chunk)->chain;
+}
+
+static const enum hr_stage stages[] = {
+    [HR__LEG_IN] = HR_STAGE_H2D, [HR__LEG_RUN] = HR_STAGE_KERNEL, [HR__LEG_OUT] = HR_STAGE_D2H};
+
+static const struct {
+    enum hr__mark begun;
+    enum hr__mark done;
+} marks[] = {[HR__LEG_IN] = {HR__IN_BEGUN, HR__IN_DONE},
+             [HR__LEG_RUN] = {HR__RUN_BEGUN, HR__RUN_DONE},
+             [HR__LEG_OUT] = {HR__OUT_BEGUN, HR__OUT_DONE}};
+
+static enum hr_stage stage_of(const struct hr__slot *chunk, enum hr__leg leg)
+{
+    return leg == HR__LEG_OUT && chunk->device.storing ? HR_STAGE_WRITE : stages[leg];
+}
+
+/* ---- queues ---- */
+
+struct hr__device_queue *hr__leg_queue(const struct hr__slot *chunk, enum hr__leg leg)
+{
+    const struct hr__chain *chain = chain_of(chunk);
+    const struct hr__device_work *work = &chunk->device;
+    if (leg == HR__LEG_IN)
+        return &chain->queues[chain->n_queues - 2];
+    if (leg == HR__LEG_OUT)
+        return &chain->queues[chain->n_queues - 1];
+    const struct hr__segment *segment = &chain->segments[work->segment];
+    return &chain->queues[segment->first_queue + work->stream % segment->n_queues];
+}
+
+static void enqueue(struct hr__device_queue *queue, struct hr__slot *chunk)
+{
+    chunk->device.next[queue->leg] = NULL;
+    if (queue->youngest)
+        queue->youngest->device.next[queue->leg] = chunk;
+    else
+        queue->oldest = chunk;
+    queue->youngest = chunk;
+}
+
+static void dequeue(struct hr__device_queue *queue)
+{
+    queue->oldest = queue->oldest->device.next[queue->leg];
+    if (!queue->oldest)
+        queue->youngest = NULL;
+}
+
+/* ---- the begin and the end of a leg ---- */
+
+/* Whether the stream has something to do that is not done yet. */
+static bool is_busy(const struct hr__device_queue *queue)
+{
+    if (!queue->youngest)
+        return false;
+    const struct hr__device_work *work = &queue->youngest->device;
+    struct hr__event *done = work->marks[marks[queue->leg].done];
+    return chain_of(queue->youngest)->device->ops->query(done, NULL) == HR_PENDING;
+}
+
+/* On a device that copies, what follows on a busy stream begins when the leg before it is done: an
+ * event would only make a gap between the two. */
+struct hr__stream *hr__leg_begin(struct hr__slot *chunk, enum hr__leg leg, struct hr__event *after,
+                                 hr_error *error)
+{
+    const struct hr__device_ops *ops = chain_of(chunk)->device->ops;
+    const struct hr__device_queue *queue = hr__leg_queue(chunk, leg);
+    struct hr__device_work *work = &chunk->device;
+    work->begun_ns[leg] = hr__now_ns();
+    work->asked[leg] = false;
+    work->follows[leg] = !chain_of(chunk)->host_memory && is_busy(queue);
+    error->code = HR_OK;
+    if (after)
+        ops->wait(queue->stream, after, error);
+    if (!work->follows[leg])
+        ops->record(queue->stream, work->marks[marks[leg].begun], error);
+    return queue->stream;
+}
+
+/* The event carries a failure, so the chunk comes back either way; but what refused to be enqueued
+ * knows more of the cause. */
+void hr__leg_end(struct hr__slot *chunk, enum hr__leg leg, const hr_error *error)
+{
+    const struct hr__device_ops *ops = chain_of(chunk)->device->ops;
+    struct hr__device_queue *queue = hr__leg_queue(chunk, leg);
+    ops->record(queue->stream, chunk->device.marks[marks[leg].done], NULL);
+    if (error->code < 0 && !chunk->error.code)
+        chunk->error = *error;
+    enqueue(queue, chunk);
+    chunk->device.n_pending++;
+    hr__sched_launched(chunk, stage_of(chunk, leg));
+}
+
+/* ---- time ---- */
+
+static uint64_t time_of(const struct hr__slot *chunk, enum hr__mark mark)
+{
+    const struct hr__device_work *work = &chunk->device;
+    return hr__device_clock_time(&chain_of(chunk)->clock, work->epoch, work->marks[mark]);
+}
+
+/* When the device began: behind the leg before it on the stream, and the chunk's leg before it. */
+static uint64_t begin_of(const struct hr__slot *chunk, const struct hr__device_queue *queue)
+{
+    const struct hr__device_work *work = &chunk->device;
+    if (!work->follows[queue->leg])
+        return time_of(chunk, marks[queue->leg].begun);
+    uint64_t after = 0;
+    if (queue->leg == HR__LEG_RUN && work->segment == 0 && work->copied_in)
+        after = time_of(chunk, HR__IN_DONE);
+    if (queue->leg == HR__LEG_OUT && !work->storing && (work->ran || work->copied_in))
+        after = time_of(chunk, work->ran ? HR__RUN_DONE : HR__IN_DONE);
+    return queue->until_ns > after ? queue->until_ns : after;
+}
+
+/* Kernels of several streams share the device: time with any of them on it counts once. */
+static uint64_t count_kernels(struct hr__chain *chain, uint64_t from, uint64_t ns)
+{
+    const uint64_t until = chain->kernels_until;
+    if (from >= until) {
+        chain->kernels_until = from + ns;
+        return ns;
+    }
+    if (from + ns <= until)
+        return 0;
+    chain->kernels_until = from + ns;
+    return from + ns - until;
+}
+
+static struct hr__served serve(struct hr__slot *chunk, struct hr__device_queue *queue)
+{
+    struct hr__chain *chain = chain_of(chunk);
+    const struct hr__device_work *work = &chunk->device;
+    const enum hr__leg leg = queue->leg;
+    struct hr__served served = {work->begun_ns[leg], hr__now_ns(), 0};
+    if (chain->host_memory) {
+        served.service_ns = chain->device->ops->elapsed_ns(work->marks[marks[leg].begun],
+                                                           work->marks[marks[leg].done]);
+        return served;
+    }
+    served.from_ns = begin_of(chunk, queue);
+    served.until_ns = queue->until_ns = time_of(chunk, marks[leg].done);
+    if (served.from_ns > served.until_ns)
+        served.from_ns = served.until_ns; /* clocks are told to a part of a microsecond */
+    const uint64_t ns = served.until_ns - served.from_ns;
+    served.service_ns = leg == HR__LEG_RUN ? count_kernels(chain, served.from_ns, ns) : ns;
+    return served;
+}
+
+/* ---- what is done ---- */
+
+struct hr__slot *hr__leg_landed(hr_pipeline *p, struct hr__device_queue *queue)
+{
+    const struct hr__device_ops *ops = p->chain->device->ops;
+    struct hr__slot *chunk = queue->oldest;
+    hr_error error;
+    if (!chunk)
+        return NULL;
+    const enum hr__leg leg = queue->leg;
+    struct hr__device_work *work = &chunk->device;
+    struct hr__event *event = work->marks[marks[leg].done];
+    const hr_status status = ops->query(event, &error);
+    if (status == HR_PENDING) {
+        if (!work->asked[leg])
+            ops->notify(event, p->loop->event_fd);
+        work->asked[leg] = true;
+        return NULL;
+    }
+    dequeue(queue);
+    work->n_pending--;
+    struct hr__served served = {work->begun_ns[leg], hr__now_ns(), 0};
+    if (status == HR_OK)
+        served = serve(chunk, queue);
+    else if (!chunk->error.code)
+        chunk->error = error;
+    if (chunk->error.code)
+        p->chain->failed = true;
+    hr__sched_landed(chunk, stage_of(chunk, leg), &served);
+    return chunk;
+}
