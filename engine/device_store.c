@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+enum { MOST_KEPT_BYTES = 512 << 20 }; /* more than the buffers of a usual pipeline */
+
 /* Something that waits for its next user. */
 struct hr__kept {
     void *thing;
@@ -28,11 +30,12 @@ static void *take(struct hr__store *store, struct hr__kept **list, size_t size)
     while (*list && (*list)->size != size)
         list = &(*list)->next;
     struct hr__kept *kept = *list;
-    if (kept)
+    if (kept) {
         *list = kept->next;
-    pthread_mutex_unlock(&store->lock);
-    if (kept)
+        store->kept_bytes -= kept->size;
         thing = kept->thing;
+    }
+    pthread_mutex_unlock(&store->lock);
     free(kept);
     return thing;
 }
@@ -46,6 +49,7 @@ static bool keep(struct hr__store *store, struct hr__kept **list, void *thing, s
     pthread_mutex_lock(&store->lock);
     *kept = (struct hr__kept){.thing = thing, .size = size, .next = *list};
     *list = kept;
+    store->kept_bytes += size;
     pthread_mutex_unlock(&store->lock);
     return true;
 }
@@ -127,8 +131,29 @@ hr_status hr__store_alloc(struct hr__store *store, size_t size, void **out, hr_e
     return status;
 }
 
+/* The one that has waited longest, if there is too much; NULL: there is not. */
+static void *take_excess(struct hr__store *store)
+{
+    void *block = NULL;
+    pthread_mutex_lock(&store->lock);
+    struct hr__kept **last = &store->blocks;
+    while (*last && (*last)->next)
+        last = &(*last)->next;
+    struct hr__kept *oldest = store->kept_bytes > MOST_KEPT_BYTES ? *last : NULL;
+    if (oldest) {
+        *last = NULL;
+        store->kept_bytes -= oldest->size;
+        block = oldest->thing;
+    }
+    pthread_mutex_unlock(&store->lock);
+    free(oldest);
+    return block;
+}
+
 void hr__store_return(struct hr__store *store, void *memory, size_t size)
 {
     if (memory && !keep(store, &store->blocks, memory, size))
         store->device->ops->free(store->device, memory);
+    for (void *block; (block = take_excess(store));)
+        store->device->ops->free(store->device, block);
 }

@@ -20,7 +20,8 @@ struct hr__store {
     pthread_mutex_t lock;
     struct hr__kept *streams[HR__N_STREAM_USES];
     struct hr__kept *events;
-    struct hr__kept *blocks;
+    struct hr__kept *blocks; /* the last returned first */
+    size_t kept_bytes;       /* of them together */
 };
 
 /* Owns the device from now on. NULL: no memory. */
@@ -43,7 +44,8 @@ void hr__store_return_event(struct hr__store *store, struct hr__event *event, bo
  * this or for a stream, what is kept is freed first. */
 hr_status hr__store_alloc(struct hr__store *store, size_t size, void **out, hr_error *error)
     __attribute__((warn_unused_result));
-/* Nothing on the device touches it any more. NULL is allowed. */
+/* Nothing on the device touches it any more. What is kept is bounded, as other libraries of the process
+ * want memory of the device, too. NULL is allowed. */
 void hr__store_return(struct hr__store *store, void *memory, size_t size);
 
 #endif
