@@ -93,9 +93,26 @@ static bool are_direct(const hr_pipeline *p)
     return direct;
 }
 
+/* On the host, too, so that a program that runs there runs on a GPU. */
+static hr_status check_alignment(const hr_pipeline *p, hr_error *error)
+{
+    enum { ALIGNMENT = 16 };
+    for (unsigned i = 0; i < p->n_inputs; i++) {
+        const struct hr_source *source = &p->inputs[i].config;
+        if (source->kind == HR_DEVICE && (uintptr_t)source->data % ALIGNMENT != 0)
+            return hr__fail(error, HR_EINVAL, nowhere,
+                            "pipeline: source %u of kind HR_DEVICE: its data at %p are not aligned "
+                            "to 16 bytes",
+                            i, source->data);
+    }
+    return HR_OK;
+}
+
 static hr_status check_ends(hr_pipeline *p, hr_error *error)
 {
-    hr_status status = HR_OK;
+    hr_status status = check_alignment(p, error);
+    if (status != HR_OK)
+        return status;
     if (!hr__device_ends_copy(p)) {
         take_as_memory(p);
         return HR_OK;
@@ -114,6 +131,18 @@ static hr_status check_ends(hr_pipeline *p, hr_error *error)
     return status;
 }
 
+/* The memory is the context's: whoever gets it needs the context to free it. */
+static hr_status check_gathering(const hr_pipeline *p, hr_error *error)
+{
+    if (p->sink.kind != HR_DEVICE || p->sink.data || !p->owns_loop)
+        return HR_OK;
+    return hr__fail(
+        error, HR_EINVAL, nowhere,
+        "pipeline: a sink of kind HR_DEVICE without data gathers in memory of the "
+        "context, and a pipeline without a loop has a private one; make a context and a "
+        "loop");
+}
+
 hr_status hr__device_ends_open(hr_pipeline *p, const struct hr_pipeline_config *c, hr_error *error)
 {
     if (!c->device && !c->n_kernels && !has_device_end(p))
@@ -126,7 +155,8 @@ hr_status hr__device_ends_open(hr_pipeline *p, const struct hr_pipeline_config *
         return hr__fail(error, HR_EUNSUPPORTED, nowhere,
                         "device \"auto\" is the host, which is an error here (HR_STRICT, "
                         "--strict): there is no GPU; name \"host\" if it may be");
-    return check_ends(p, error);
+    const hr_status gathering = check_gathering(p, error);
+    return gathering == HR_OK ? check_ends(p, error) : gathering;
 }
 
 /* All that the stream will hold, if that is known; else 0. */
@@ -163,6 +193,45 @@ void hr__device_ends_free(hr_pipeline *p)
     if (p->gather.memory)
         ops_of(p)->free(p->store->device, p->gather.memory);
     p->gather.memory = NULL;
+}
+
+/* ---- source and sink in one memory ---- */
+
+static bool is_memory(uint32_t kind)
+{
+    return kind == HR_MEMORY || kind == HR_DEVICE;
+}
+
+/* Bytes that are read, and their place. */
+static bool overlaps(const struct hr__input *in, const struct hr_sink *sink)
+{
+    const char *from = (const char *)in->config.data + in->position;
+    const char *end = (const char *)in->config.data + in->end;
+    const char *to = sink->data;
+    return is_memory(in->config.kind) && from < to + sink->size && to < end;
+}
+
+static bool in_place(const hr_pipeline *p, const struct hr__input *in)
+{
+    const char *from = (const char *)in->config.data + in->position;
+    const bool grows = p->chain && p->chain->bytes_out_of_unit > hr__chain_unit(p->chain);
+    return p->n_inputs == 1 && from == (const char *)p->sink.data && !grows && !p->decoding &&
+           !p->encoding && (!p->chain || p->chain->n_segments == 1);
+}
+
+hr_status hr__device_ends_refuse_overlap(const hr_pipeline *p, hr_error *error)
+{
+    if (!is_memory(p->sink.kind) || !p->sink.data)
+        return HR_OK;
+    for (unsigned i = 0; i < p->n_inputs; i++)
+        if (overlaps(&p->inputs[i], &p->sink) && !in_place(p, &p->inputs[i]))
+            return hr__fail(
+                error, HR_EINVAL, (struct hr__where){.stage = HR_STAGE_WRITE},
+                "pipeline: source %u and the sink overlap in memory, and bytes would be "
+                "written before they are read; in place is possible where both begin "
+                "at one address and no chunk grows",
+                i);
+    return HR_OK;
 }
 
 /* ---- the sink's memory ---- */
@@ -223,7 +292,9 @@ bool hr__gather_room(hr_pipeline *p, uint64_t end, hr_error *error)
 
 hr_status hr_pipeline_gathered(hr_pipeline *p, void **memory, uint64_t *size, hr_error *error)
 {
-    if (!memory || !size || p->sink.kind != HR_DEVICE || p->sink.data)
+    if (!memory || !size)
+        return hr__fail(error, HR_EINVAL, nowhere, "gathered: memory or size is NULL");
+    if (p->sink.kind != HR_DEVICE || p->sink.data)
         return hr__fail(error, HR_EINVAL, nowhere,
                         "gathered: the pipeline's sink is not of kind HR_DEVICE without data");
     const hr_status status = hr_pipeline_state(p, error);

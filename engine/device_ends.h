@@ -15,6 +15,9 @@ bool hr__device_ends_copy(const hr_pipeline *p);
 /* Decides, once the chain is there, how its bytes reach the sink. */
 hr_status hr__device_ends_plan(hr_pipeline *p, hr_error *error) HR_MUST_CHECK;
 void hr__device_ends_free(hr_pipeline *p);
+/* A sink in memory may be a source only where each chunk is written to where it was read, or before
+ * that. Fails: HR_EINVAL. */
+hr_status hr__device_ends_refuse_overlap(const hr_pipeline *p, hr_error *error) HR_MUST_CHECK;
 
 /* Whether what leaves the chain are the very bytes that came, where they came from. */
 bool hr__sink_takes_input(const hr_pipeline *p, const struct hr__slot *chunk);

@@ -135,8 +135,10 @@ static bool any_encoded(const hr_pipeline *p)
 hr_status hr__ends_open_inputs(hr_pipeline *p, const struct hr_pipeline_config *config,
                                hr_error *error)
 {
-    if (!config->n_sources || !config->sources)
+    if (!config->n_sources)
         return bad(error, "there is no source");
+    if (!config->sources)
+        return bad(error, "sources is NULL and n_sources is not 0");
     p->inputs = calloc(config->n_sources, sizeof *p->inputs);
     if (!p->inputs)
         return no_memory(error);

@@ -41,7 +41,7 @@ static hr_status check_config(const struct hr_pipeline_config *c, hr_error *erro
     if (c->frame_size > MAX_CHUNK)
         return bad(error, "frame_size is over 1 GiB");
     if (c->depth > MAX_DEPTH)
-        return bad(error, "it is over 65536 (depth, --depth)");
+        return bad(error, "depth is over 65536 (depth, --depth)");
     if (c->flags & ~(uint32_t)(HR_UNORDERED | HR_STRICT))
         return bad(error, "it has flags that are not known");
     if (c->decode > HR_CODEC_AUTO || c->encode > HR_CODEC_ZSTD)
@@ -385,6 +385,8 @@ hr_status hr__pipeline_plan(hr_pipeline *p, const struct hr_pipeline_config *c, 
     status = make_chain(p, c, error);
     if (status == HR_OK)
         status = hr__device_ends_plan(p, error);
+    if (status == HR_OK)
+        status = hr__device_ends_refuse_overlap(p, error);
     p->encode.frame_size = frame_size(p, c->frame_size);
     if (status == HR_OK)
         status = make_lanes(p, error);

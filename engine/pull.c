@@ -114,8 +114,12 @@ static hr_status check_call(const hr_pipeline *p, const struct hr_chunk *chunk, 
     if (p->sink.kind != HR_PULL)
         return hr__fail(error, HR_EINVAL, (struct hr__where){0},
                         "next: the pipeline's sink is not of kind HR_PULL");
-    if (!chunk || chunk->struct_size < sizeof(struct hr_chunk))
-        return hr__fail(error, HR_EINVAL, (struct hr__where){0}, "next: struct_size is not set");
+    if (!chunk)
+        return hr__fail(error, HR_EINVAL, (struct hr__where){0}, "next: chunk is NULL");
+    if (chunk->struct_size < sizeof(struct hr_chunk))
+        return hr__fail(error, HR_EINVAL, (struct hr__where){0},
+                        "next: the chunk's struct_size is %u; set it to sizeof(struct hr_chunk)",
+                        (unsigned)chunk->struct_size);
     return HR_OK;
 }
 

@@ -83,7 +83,8 @@ hr_status hr_pipeline_result(hr_pipeline *p, uint32_t kernel, struct hr_result *
 {
     uint32_t size = result ? result->struct_size : 0;
     if (size < sizeof size)
-        return hr__fail(error, HR_EINVAL, (struct hr__where){0}, "result: struct_size is not set");
+        return hr__fail(error, HR_EINVAL, (struct hr__where){0}, "result: %s",
+                        result ? "struct_size is not set" : "result is NULL");
     if (!p->chain || kernel >= p->chain->n_links || !p->chain->links[kernel].info.is_reduction)
         return hr__fail(error, HR_EINVAL, (struct hr__where){0},
                         "result: kernel %u is none, or no reduction", kernel);

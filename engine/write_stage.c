@@ -257,12 +257,24 @@ static bool one_at_a_time(const hr_pipeline *p)
     return p->sink.kind == HR_CALLBACK || (file && !p->target.file.positional);
 }
 
+static void too_long(struct hr__slot *piece)
+{
+    char what[128];
+    snprintf(what, sizeof what, "the memory given for it, %llu bytes, ends inside of the stream",
+             (unsigned long long)pipeline_of(piece)->sink.size);
+    fail_write(piece, HR_ESPACE, 0, what);
+}
+
 /* Memory that grows may move, so nothing may be on its way there. */
 static bool gathers(struct hr__slot *piece)
 {
     hr_pipeline *p = pipeline_of(piece);
     const uint64_t end = piece->out_offset + piece->size;
     hr_error error;
+    if (p->sink.size && end > p->sink.size) {
+        too_long(piece);
+        return false;
+    }
     if (end > p->gather.capacity) {
         if (p->writing)
             return false;
@@ -286,7 +298,7 @@ static bool fits(struct hr__slot *piece)
         return gathers(piece);
     if (at <= p->sink.size && piece->size <= p->sink.size - at)
         return true;
-    fail_write(piece, HR_ESPACE, 0, "the stream is longer than the memory given for it");
+    too_long(piece);
     return false;
 }
 

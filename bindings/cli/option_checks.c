@@ -142,6 +142,10 @@ static void check_effects(struct options *o, struct argp_state *state)
 {
     const struct hr_pipeline_config *c = &o->config;
     const bool files = all_ends(o, never_waits);
+    no_effect((o->sink_flags & HR_FSYNC) &&
+                  (strcmp(sink_of(o), "null:") == 0 || strcmp(sink_of(o), "device:") == 0 ||
+                   is_socket_word(sink_of(o)) || strcmp(sink_of(o), "peer:") == 0),
+              "--fsync has no effect: the sink is no file", o, state);
     no_effect(c->frame_size && !c->encode, "--frame has no effect without --encode zstd", o, state);
     no_effect(o->dict && !c->encode && !c->decode,
               "--dict has no effect with --decode none and no --encode", o, state);

@@ -86,7 +86,8 @@ static bool is_which_device(const char *word)
 
 bool is_device_word(const char *text)
 {
-    if (strcmp(text, "auto") == 0 || strcmp(text, "host") == 0)
+    if (strcmp(text, "auto") == 0 || strcmp(text, "host") == 0 || strcmp(text, "cuda") == 0 ||
+        strcmp(text, "hip") == 0)
         return true;
     return (strncmp(text, "cuda:", 5) == 0 && is_which_device(text + 5)) ||
            (strncmp(text, "hip:", 4) == 0 && is_which_device(text + 4));

@@ -29,7 +29,8 @@
  * half-open. A transparent struct begins with struct_size, which the caller sets to its sizeof; 0
  * is the default of every other field. A shorter struct (of an older header) means zeros for the
  * rest; a longer one is accepted if what is beyond is zero. Functions fill *error, if it is not
- * NULL, only when they fail, and with HR_AGAIN. The library has no global state, installs no signal handler, prints
+ * NULL, only when they fail, and with HR_AGAIN; *out is set only when they succeed. Handles are not
+ * NULL, but where it is said. The library has no global state, installs no signal handler, prints
  * nothing and never exits. */
 #ifndef HEADRACE_H
 #define HEADRACE_H
@@ -202,7 +203,8 @@ enum hr_end_kind {
     HR_FILE = 1,     /* path; as long as it is when it is opened, but one that says it is empty (a
                         file of /proc, say) is read to its end */
     HR_FD = 2,       /* fd: read or written from its position on; never closed, its flags left */
-    HR_MEMORY = 3,   /* data, size: used in place, must stay until the pipeline ended. Between it
+    HR_MEMORY = 3,   /* data, size: used in place, must stay until the pipeline ended. A source and
+                        the sink may begin at one address, where no chunk grows. Between it
                         and a GPU bytes go directly where the memory is pinned (hr_pin, or
                         the vendor's own allocator), else through the pipeline's pinned slots */
     HR_CALLBACK = 4, /* read or write, user */
@@ -214,8 +216,9 @@ enum hr_end_kind {
     HR_PULL = 6,     /* sink only: chunks are fetched by hr_pipeline_next */
     HR_DEVICE = 7    /* data, size: memory of the pipeline's device. A source streams it out; data
                         are aligned to 16 bytes, and the units of the kernels are whole in it. A
-                        sink gathers the stream in it; with data NULL in memory that it allocates:
-                        see hr_pipeline_gathered */
+                        sink gathers the stream in it (at any address); with data NULL in memory
+                        that it allocates, of at most size bytes (0: no limit): see
+                        hr_pipeline_gathered. Such memory does not count to max_memory */
 };
 
 enum hr_end_flag {
@@ -377,8 +380,9 @@ hr_status hr_devices(struct hr_device *devices, size_t *n, hr_error *error) HR_M
  * Fails: as a pipeline that names the device; HR_ENOMEM. */
 hr_status hr_device_alloc(hr_context *context, const char *device, uint64_t size, void **out,
                           hr_error *error) HR_MUST_CHECK;
-/* Nothing that was enqueued still touches it. memory NULL is allowed. Thread: any. Blocks: drivers
- * wait for all work of the device. */
+/* Nothing that was enqueued still touches it; the context and the device are those that it was made
+ * with, under any of the device's names. memory NULL is allowed. Thread: any. Blocks: drivers wait
+ * for all work of the device. */
 void hr_device_free(hr_context *context, const char *device, void *memory);
 
 /* Registers host memory with the device's driver, so that copies from and to it are direct and
@@ -470,7 +474,8 @@ hr_status hr_pipeline_create(hr_loop *loop, const struct hr_pipeline_config *con
                              hr_pipeline **out, hr_error *error) HR_MUST_CHECK;
 
 /* Runs the loop until this pipeline has ended; other pipelines of the loop advance too.
- * Thread: the loop's. Blocks: yes. Returns like hr_pipeline_state. */
+ * Thread: the loop's. Blocks: yes. Returns like hr_pipeline_state. Fails: HR_EINVAL when a
+ * chunk waits to be fetched by hr_pipeline_next. */
 hr_status hr_pipeline_run(hr_pipeline *pipeline, hr_error *error) HR_MUST_CHECK;
 
 /* HR_PENDING while it runs, HR_OK when every byte has been delivered, else why it failed.
@@ -486,7 +491,9 @@ void hr_pipeline_cancel(hr_pipeline *pipeline);
  * does not own the loop, or in a forked child, it leaves a running pipeline as it is. */
 void hr_pipeline_free(hr_pipeline *pipeline);
 
-/* The memory that a sink of kind HR_DEVICE without data has gathered the stream in, and its bytes.
+/* The memory that a sink of kind HR_DEVICE without data has gathered the stream in, and its bytes. If
+ * their number is not known beforehand (zstd, pipes, filters), the memory doubles as it fills: what
+ * is there is copied meanwhile, for which the loop waits.
  * Owns: the caller from now on, who frees it with hr_device_free; before this call the pipeline.
  * Thread: the loop's. Returns HR_PENDING before the pipeline is done. *memory is NULL if the stream
  * was empty, or was asked for before. Fails: HR_EINVAL for another sink, like hr_pipeline_state. */
@@ -523,7 +530,8 @@ struct hr_chunk {
 /* Lends the next chunk of a pipeline whose sink is HR_PULL; chunk->struct_size is set by the caller.
  * Other pipelines of the loop advance too: a foreign event loop looks at their states after it.
  * Owns: the library; valid until hr_chunk_release. Thread: the loop's. Blocks: until a chunk is
- * there, for at most timeout_ms (negative: without limit; 0: never).
+ * there, for at most timeout_ms (negative: without limit; 0: never); not for chunks on loan, which
+ * other threads may release: then HR_ELOANED comes at once.
  * Returns HR_END after the last one, HR_PENDING when the time went by.
  * Fails: like hr_pipeline_state; HR_ELOANED if all that could hold a chunk is on loan. */
 hr_status hr_pipeline_next(hr_pipeline *pipeline, int timeout_ms, struct hr_chunk *chunk,
