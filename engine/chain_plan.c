@@ -165,6 +165,7 @@ static hr_status find_sizes(struct hr__chain *chain, size_t chunk_size, hr_error
 static size_t whole_units(const struct hr__chain *chain, size_t size)
 {
     const size_t unit = hr__chain_unit(chain);
+    assert(unit > 0);
     return size < unit ? unit : size / unit * unit;
 }
 

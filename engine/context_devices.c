@@ -78,40 +78,47 @@ hr_status hr__context_device(hr_context *context, const char *name, struct hr__s
 
 /* ---- memory for users ---- */
 
-static hr_status find_device(hr_context *context, const char *name, struct hr__store **out,
-                             hr_error *error)
+/* NULL: *status says why. */
+static struct hr__store *store_of(hr_context *context, const char *name, hr_status *status,
+                                  hr_error *error)
 {
-    if (!context || !name)
-        return hr__fail(error, HR_EINVAL, nowhere, "device: context or name is NULL");
-    const hr_status status = hr__check_process(context->pid, "context", error);
-    return status == HR_OK ? hr__context_device(context, name, out, error) : status;
+    struct hr__store *store = NULL;
+    if (!context || !name) {
+        *status = hr__fail(error, HR_EINVAL, nowhere, "device: context or name is NULL");
+        return NULL;
+    }
+    *status = hr__check_process(context->pid, "context", error);
+    if (*status == HR_OK)
+        *status = hr__context_device(context, name, &store, error);
+    return store;
 }
 
 hr_status hr_device_alloc(hr_context *context, const char *name, uint64_t size, void **out,
                           hr_error *error)
 {
-    struct hr__store *store = NULL;
+    hr_status status;
     if (!out)
         return hr__fail(error, HR_EINVAL, nowhere, "device: out is NULL");
-    const hr_status status = find_device(context, name, &store, error);
-    return status == HR_OK ? hr__store_alloc(store, (size_t)size, out, error) : status;
+    struct hr__store *store = store_of(context, name, &status, error);
+    return store ? hr__store_alloc(store, (size_t)size, out, error) : status;
 }
 
 void hr_device_free(hr_context *context, const char *name, void *memory)
 {
-    struct hr__store *store = NULL;
-    if (memory && find_device(context, name, &store, NULL) == HR_OK)
+    hr_status ignored;
+    const struct hr__store *store = memory ? store_of(context, name, &ignored, NULL) : NULL;
+    if (store)
         store->device->ops->free(store->device, memory);
 }
 
 hr_status hr_pin(hr_context *context, const char *name, void *memory, uint64_t size,
                  hr_error *error)
 {
-    struct hr__store *store = NULL;
+    hr_status status;
     if (!memory || !size)
         return hr__fail(error, HR_EINVAL, nowhere, "pin: there is no memory");
-    const hr_status status = find_device(context, name, &store, error);
-    if (status != HR_OK)
+    const struct hr__store *store = store_of(context, name, &status, error);
+    if (!store)
         return status;
     struct hr__device *device = store->device;
     if (device->ops->info(device)->host_memory || device->ops->pin(device, memory, (size_t)size))
@@ -124,8 +131,8 @@ hr_status hr_pin(hr_context *context, const char *name, void *memory, uint64_t s
 
 void hr_unpin(hr_context *context, const char *name, void *memory)
 {
-    struct hr__store *store = NULL;
-    if (memory && find_device(context, name, &store, NULL) == HR_OK &&
-        !store->device->ops->info(store->device)->host_memory)
+    hr_status ignored;
+    const struct hr__store *store = memory ? store_of(context, name, &ignored, NULL) : NULL;
+    if (store && !store->device->ops->info(store->device)->host_memory)
         store->device->ops->unpin(store->device, memory);
 }

@@ -2,6 +2,7 @@
 /* The pull form: finished chunks are lent to the user, and come back from any thread through the
  * loop's inbox. A chunk on loan keeps its slot, so too many loans stop the pipeline: next says so
  * instead of waiting for what cannot come. */
+#include <assert.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -43,6 +44,13 @@ static struct hr__event *ready_of(const struct hr__slot *slot)
     return slot->device.marks[p->chain->n_links ? HR__RUN_DONE : HR__IN_DONE];
 }
 
+static void *ready_handle(const struct hr__slot *slot)
+{
+    const struct hr__store *store = slot->lane->pipeline->store;
+    assert(!slot->on_device || store);
+    return slot->on_device ? store->device->ops->event_handle(ready_of(slot)) : NULL;
+}
+
 /* What happens here, on the user's call, may let the pipeline go on or end. */
 static void mark(hr_pipeline *p)
 {
@@ -57,7 +65,6 @@ static void lend(hr_pipeline *p, struct hr__slot *slot, struct hr_chunk *chunk)
     p->n_loaned++;
     hr__sched_count(p, HR_STAGE_WRITE, slot->size, slot->size);
     slot->job = (struct hr__job){.done = came_back, .owner = slot, .inbox = &p->loop->inbox};
-    const struct hr__device_ops *ops = p->store ? p->store->device->ops : NULL;
     const struct hr_chunk all = {
         .struct_size = chunk->struct_size < sizeof all ? chunk->struct_size : sizeof all,
         .flags = flags_of(p, slot),
@@ -68,7 +75,7 @@ static void lend(hr_pipeline *p, struct hr__slot *slot, struct hr_chunk *chunk)
         .source_offset = slot->input_offset,
         .n_units = slot->size / unit,
         .source = slot->input ? (uint32_t)(slot->input - p->inputs) : 0,
-        .ready = slot->on_device ? ops->event_handle(ready_of(slot)) : NULL,
+        .ready = ready_handle(slot),
         .loan = slot,
     };
     memcpy(chunk, &all, all.struct_size);

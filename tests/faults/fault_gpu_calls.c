@@ -166,7 +166,7 @@ int main(int n_args, char **args)
 {
     static const int statuses[] = {OUT_OF_MEMORY, ILLEGAL_ADDRESS, UNKNOWN};
     static const unsigned both[] = {1, 3};
-    const unsigned only = n_args > 1 ? (unsigned)atoi(args[1]) : N_SHAPES;
+    const unsigned only = n_args > 1 ? (unsigned)strtoul(args[1], NULL, 10) : N_SHAPES;
     fake_cuda_set_delay(0);
     for (unsigned i = 0; i < N_SHAPES; i++)
         gpu_expect(&expected[i], &shapes[i]);
