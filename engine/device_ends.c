@@ -205,10 +205,11 @@ static bool is_memory(uint32_t kind)
 /* Bytes that are read, and their place. */
 static bool overlaps(const struct hr__input *in, const struct hr_sink *sink)
 {
-    const char *from = (const char *)in->config.data + in->position;
-    const char *end = (const char *)in->config.data + in->end;
-    const char *to = sink->data;
-    return is_memory(in->config.kind) && from < to + sink->size && to < end;
+    if (!is_memory(in->config.kind))
+        return false;
+    const uintptr_t data = (uintptr_t)in->config.data;
+    const uintptr_t to = (uintptr_t)sink->data;
+    return data + in->position < to + sink->size && to < data + in->end;
 }
 
 static bool in_place(const hr_pipeline *p, const struct hr__input *in)
