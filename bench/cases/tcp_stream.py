@@ -37,7 +37,7 @@ def main():
                 "headrace": f"headrace run {address} null:",
                 "recv": f"{receive} {port}",
                 "recv and CRC": f"{receive} {port} crc >/dev/null",
-            }, given.size, source))
+            }, given.size, source, samples=15))
         finally:
             sender.kill()
     report.ratio("TCP to null", "recv", 0.9)

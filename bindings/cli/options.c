@@ -83,7 +83,9 @@ static const struct argp_option option_table[] = {
 
     {NULL, 0, NULL, 0, "How:", 3},
     {"chunk", KEY_CHUNK, "SIZE", 0,
-     "Bytes of a chunk (4M; 2M where bytes are only moved; less for short files)", 3},
+     "Bytes of a chunk (4M; 2M where bytes are only moved, 512K from pipes and sockets; less for "
+     "short files)",
+     3},
     {"depth", KEY_DEPTH, "N", 0, "Chunks on their way at once (by the number of workers, 4 to 40)",
      3},
     {"memory", KEY_MEMORY, "SIZE", 0, "Bytes that the transfer may lease (1G)", 3},

@@ -426,9 +426,9 @@ struct hr_pipeline_config {
     uint32_t n_sources;
     const struct hr_source *sources; /* one stream, in this order; stride: sources[0].struct_size */
     struct hr_sink sink;
-    /* Decoded bytes; 0: 4 MiB, or 2 MiB where bytes are only moved, or 16 MiB where a GPU reads and
-     * writes the ends' own memory; less where kernels write more than twice what they read, or if
-     * the stream is known to be shorter. */
+    /* Decoded bytes; 0: 4 MiB; 2 MiB where bytes are only moved, 512 KiB if they come from pipes or
+     * sockets; 16 MiB where a GPU reads and writes the ends' own memory; less where kernels write
+     * more than twice what they read, or if the stream is known to be shorter. */
     uint64_t chunk_size;
     uint32_t
         depth; /* chunks on their way at once, at least 1; 0: what workers and device need, 4 to 40 */
