@@ -149,13 +149,14 @@ hr_status hr_pipeline_state(const hr_pipeline *p, hr_error *error)
 hr_status hr_pipeline_run(hr_pipeline *p, hr_error *error)
 {
     while (!p->finished) {
-        if (p->sink.kind == HR_PULL && hr__sched_next_piece(p))
+        const bool waits = p->sink.kind == HR_PULL && hr__sched_next_piece(p);
+        const hr_status status = hr_loop_poll(p->loop, waits ? 0 : -1, error);
+        if (status < 0)
+            return status;
+        if (waits)
             return hr__fail(error, HR_EINVAL, nowhere,
                             "run: a chunk waits to be fetched by hr_pipeline_next: the sink is of "
                             "kind HR_PULL");
-        const hr_status status = hr_loop_poll(p->loop, -1, error);
-        if (status < 0)
-            return status;
     }
     return hr_pipeline_state(p, error);
 }
