@@ -169,15 +169,22 @@ static uint64_t known_size(const hr_pipeline *p)
             return 0;
         total += in->total;
     }
-    return p->chain && hr__chain_is_counted(p->chain) ? 0 : hr__chain_place(p->chain, total);
+    if (p->chain && hr__chain_is_counted(p->chain))
+        return 0;
+    const uint64_t size = hr__chain_place(p->chain, total);
+    return p->sink.size && p->sink.size < size ? p->sink.size : size;
 }
 
 hr_status hr__device_ends_plan(hr_pipeline *p, hr_error *error)
 {
     const bool device_sink = p->sink.kind == HR_DEVICE;
     const uint64_t size = device_sink && !p->sink.data ? known_size(p) : 0;
-    if (size && !hr__gather_room(p, size, error))
-        return (hr_status)error->code;
+    hr_error why;
+    if (size && !hr__gather_room(p, size, &why)) {
+        if (error)
+            *error = why;
+        return (hr_status)why.code;
+    }
     if (!hr__device_ends_copy(p) || p->encoding)
         return HR_OK;
     p->keeps_on_device = keeps_on_device(p);
@@ -215,7 +222,10 @@ static bool overlaps(const struct hr__input *in, const struct hr_sink *sink)
 static bool in_place(const hr_pipeline *p, const struct hr__input *in)
 {
     const char *from = (const char *)in->config.data + in->position;
-    const bool grows = p->chain && p->chain->bytes_out_of_unit > hr__chain_unit(p->chain);
+    const size_t unit = hr__chain_unit(p->chain);
+    const uint64_t out = p->chain ? p->chain->bytes_out_of_unit : unit;
+    /* where chunks shrink, each is written over ones before it, which order has read */
+    const bool grows = p->flags & HR_UNORDERED ? out != unit : out > unit;
     return p->n_inputs == 1 && from == (const char *)p->sink.data && !grows && !p->decoding &&
            !p->encoding && (!p->chain || p->chain->n_segments == 1);
 }
@@ -275,7 +285,9 @@ bool hr__gather_room(hr_pipeline *p, uint64_t end, hr_error *error)
     struct hr__gather *gather = &p->gather;
     if (end <= gather->capacity)
         return true;
-    const uint64_t capacity = end > 2 * gather->capacity ? end : 2 * gather->capacity;
+    uint64_t capacity = end > 2 * gather->capacity ? end : 2 * gather->capacity;
+    if (p->sink.size && p->sink.size < capacity)
+        capacity = p->sink.size; /* end is not beyond it */
     void *memory = NULL;
     hr_status status = hr__store_alloc(p->store, (size_t)capacity, &memory, error);
     if (status == HR_OK && gather->size)

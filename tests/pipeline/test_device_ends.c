@@ -196,3 +196,35 @@ Test(device_ends, a_source_is_aligned)
     cr_expect_eq(run(&e, loop, &p), HR_OK, "%s", error.text);
     hr_pipeline_free(p);
 }
+
+Test(device_ends, without_an_order_what_shrinks_is_not_in_place)
+{
+    static unsigned char bytes[4 * CHUNK];
+    struct ends e;
+    hr_pipeline *p;
+    read_memory(&e, bytes, sizeof bytes);
+    add_kernel(&e, "cast:i16,u8");
+    e.config.flags = HR_UNORDERED;
+    e.config.sink.kind = HR_MEMORY;
+    e.config.sink.data = bytes;
+    e.config.sink.size = sizeof bytes;
+    cr_expect_eq(run(&e, loop, &p), HR_EINVAL);
+    expect_text("overlap");
+    e.kernel.text = "bswap:2";
+    cr_expect_eq(run(&e, loop, &p), HR_OK, "%s", error.text);
+    hr_pipeline_free(p);
+}
+
+Test(device_ends, a_known_size_beyond_the_limit_is_told)
+{
+    struct ends e;
+    hr_pipeline *p;
+    unsigned char *bytes = test_bytes(SIZE);
+    read_memory(&e, bytes, SIZE);
+    e.config.sink.kind = HR_DEVICE;
+    e.config.sink.size = SIZE / 2;
+    cr_expect_eq(run(&e, loop, &p), HR_ESPACE);
+    expect_text("150000 bytes");
+    hr_pipeline_free(p);
+    free(bytes);
+}

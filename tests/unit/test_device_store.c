@@ -83,3 +83,33 @@ Test(device_store, streams_and_events_are_used_again_unless_something_failed)
     hr__store_return_stream(store, HR__STREAM_D2H, stream, true);
     cr_expect_eq(fake_cuda_live().streams, 1, "nobody gets one on which something failed");
 }
+
+/* Through the public header: the driver's refusal reaches a caller who wants no text, too. */
+Test(device_store, gathering_more_than_there_is_fails_at_creation)
+{
+    static unsigned char bytes[4 * MIB];
+    hr_context *context = NULL;
+    hr_loop *loop = NULL;
+    hr_pipeline *pipeline = NULL;
+    const struct hr_source source = {
+        .struct_size = sizeof source, .kind = HR_MEMORY, .data = bytes, .size = sizeof bytes};
+    const struct hr_pipeline_config config = {
+        .struct_size = sizeof config,
+        .n_sources = 1,
+        .sources = &source,
+        .device = "cuda",
+        .chunk_size = SMALL,
+        .depth = 1,
+        .sink = {.struct_size = sizeof config.sink, .kind = HR_DEVICE}};
+    cr_assert_eq(hr_context_create(NULL, &context, NULL), HR_OK);
+    cr_assert_eq(hr_loop_create(context, NULL, &loop, NULL), HR_OK);
+    fake_cuda_set_memory(MIB);
+    cr_expect_eq(hr_pipeline_create(loop, &config, &pipeline, NULL), HR_ENOMEM);
+    cr_expect_eq(hr_pipeline_create(loop, &config, &pipeline, &error), HR_ENOMEM);
+    cr_expect(strstr(error.text, "4194304 bytes"), "%s", error.text);
+    fake_cuda_set_memory((size_t)1 << 30);
+    cr_expect_eq(hr_pipeline_create(loop, &config, &pipeline, &error), HR_OK, "%s", error.text);
+    hr_pipeline_free(pipeline);
+    hr_loop_free(loop);
+    hr_context_free(context);
+}
