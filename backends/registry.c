@@ -5,15 +5,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "absent.h"
 #include "backend.h"
 #include "cuda_driver.h"
+#include "hip_driver.h"
 #include "host_device.h"
 #include "status.h"
 
 const struct hr__backend *const hr__backends[] = {
     &hr__cuda_backend,
-    &hr__hip_absent,
+    &hr__hip_backend,
     &hr__host_backend,
     NULL,
 };

@@ -1,37 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 /* CUDA as a backend: whether there are devices, and why not. */
-#include <stdatomic.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <unistd.h>
 
 #include "cuda_driver.h"
 #include "gpu_device.h"
+#include "gpu_library.h"
 
-/* Who started the driver first; 0: nobody of this library. A child inherits it. */
-static atomic_int starter;
+static struct hr__gpu_starter starter;
 
-static bool is_forked(void)
-{
-    const int pid = atomic_load_explicit(&starter, memory_order_relaxed);
-    return pid != 0 && pid != (int)getpid();
-}
-
-/* The driver hides devices that the variable does not name, and says nothing of it. */
 static void tell_no_device(char *why, size_t why_size)
 {
-    const char *visible = getenv("CUDA_VISIBLE_DEVICES");
-    if (visible)
-        snprintf(why, why_size, "devices hidden: CUDA_VISIBLE_DEVICES is \"%.64s\"", visible);
-    else
+    static const char *const variables[] = {"CUDA_VISIBLE_DEVICES", NULL};
+    if (!hr__gpu_tell_hidden(variables, why, why_size))
         snprintf(why, why_size, "no device");
-}
-
-static void tell_fork(char *why, size_t why_size)
-{
-    snprintf(why, why_size,
-             "the driver was started before a fork, which it does not survive: start children by "
-             "\"spawn\"");
 }
 
 static void tell_failure(const struct hr__cuda_calls *cuda, int status, char *why, size_t why_size)
@@ -41,7 +22,7 @@ static void tell_failure(const struct hr__cuda_calls *cuda, int status, char *wh
     if (status == HR__CUDA_NO_DEVICE) {
         tell_no_device(why, why_size);
     } else if (status == HR__CUDA_NOT_INITIALIZED) {
-        tell_fork(why, why_size);
+        hr__gpu_tell_fork(why, why_size);
     } else if (status == HR__CUDA_STUB_LIBRARY) {
         snprintf(why, why_size,
                  "library not found: libcuda.so.1 is the toolkit's stub, not the driver's");
@@ -63,16 +44,11 @@ static unsigned count(char *why, size_t why_size)
     if (why_size > 0)
         why[0] = '\0';
     const struct hr__cuda_calls *cuda = hr__cuda_load(why, why_size);
-    if (!cuda)
+    if (!cuda || hr__gpu_started_before_fork(&starter, why, why_size))
         return 0;
-    if (is_forked()) {
-        tell_fork(why, why_size);
-        return 0;
-    }
     int status = cuda->init(0);
     if (status == 0) {
-        int nobody = 0;
-        atomic_compare_exchange_strong(&starter, &nobody, (int)getpid());
+        hr__gpu_note_start(&starter);
         status = cuda->device_get_count(&n);
     }
     if (status != 0)

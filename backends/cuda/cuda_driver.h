@@ -40,10 +40,6 @@ extern const struct hr__gpu_compiler hr__cuda_compiler;
 /* Opens the driver's library, once in a process. NULL: it cannot be used, and why says it. */
 const struct hr__cuda_calls *hr__cuda_load(char *why, size_t why_size);
 
-/* Opens the first of the names that there is; loaded ones first. It stays for ever: drivers leave
- * threads and handlers behind. NULL: none; why gets the names. */
-void *hr__cuda_open_library(const char *const *names, char *why, size_t why_size);
-
 extern const struct hr__gpu_driver hr__cuda_table;
 
 #endif

@@ -92,14 +92,17 @@ struct hr__gpu_driver {
     /* The image of this build that has the built-in entry; *image is for free(). False: there is
      * none, and the source has to be compiled. */
     bool (*builtin_image)(const char *entry, char **image, size_t *size);
-    /* The image stays where it is until the module is unloaded. log: what the driver's own compiler
-     * said, if it failed; "" else. */
+    /* The image stays where it is, in memory of its own of hr__gpu_image_room() bytes, until the
+     * module is unloaded. log: what the driver's own compiler said, if it failed; "" else. */
     int (*module_load)(void **out, const void *image, size_t size, char *log, size_t log_size);
     int (*module_unload)(void *module);
     int (*module_entry)(void **out, void *module, const char *name);
     int (*entry_max_threads)(uint32_t *out, void *entry); /* of a block */
     int (*launch)(void *entry, uint32_t n_blocks, uint32_t n_threads, void *stream, void **params);
 };
+
+/* Bytes of memory for an image of so many: drivers read more of it than there is. */
+size_t hr__gpu_image_room(size_t size);
 
 /* A source to compile. */
 struct hr__gpu_source {
@@ -111,8 +114,9 @@ struct hr__gpu_source {
 };
 
 struct hr__gpu_compiler {
-    /* *image is for free(). Fails: HR_EUNSUPPORTED without a compiler (the names that were tried),
-     * HR_EINVAL with what the compiler says of the source, HR_ENOMEM. */
+    /* *image is for free(), and has hr__gpu_image_room() bytes. Fails: HR_EUNSUPPORTED without a
+     * compiler (the names that were tried), HR_EINVAL with what the compiler says of the source,
+     * HR_ENOMEM. */
     hr_status (*compile)(const struct hr__gpu_source *source, void **image, size_t *size,
                          hr_error *error);
 };

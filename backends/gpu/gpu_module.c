@@ -33,6 +33,12 @@ static uint64_t hash_of(const unsigned char *bytes, size_t size)
     return hash;
 }
 
+size_t hr__gpu_image_room(size_t size)
+{
+    enum { HEAD_BYTES = 4096 }; /* HIP reads so much of an image to see what it is */
+    return size < HEAD_BYTES ? HEAD_BYTES : size + 1;
+}
+
 static const char *define_of(const struct hr__gpu_code *code)
 {
     return code->define ? code->define : "";
@@ -106,7 +112,7 @@ static hr_status make(struct hr__gpu_device *device, const struct hr__gpu_code *
     hr_status status = HR_OK;
     if (module) {
         module->is_source = code->is_source;
-        module->content = calloc(1, code->size + 1);
+        module->content = calloc(1, hr__gpu_image_room(code->size));
         module->define = strdup(define_of(code));
     }
     if (!module || !module->content || !module->define) {

@@ -8,7 +8,7 @@ tools=$(realpath "${HR_TEST_TOOLS:-build/test/tests}") || exit 1
 work=$(mktemp -d) || exit 1
 trap 'cd /; rm -rf "$work"' EXIT
 cd "$work" || exit 1
-export LC_ALL=C HR_LIBCUDA=$tools/fake_cuda/libcuda.so.1
+export LC_ALL=C HR_LIBCUDA=$tools/fake_cuda/libcuda.so.1 HR_LIBAMDHIP64=/nowhere/libamdhip64.so
 unset CUDA_VISIBLE_DEVICES
 [ -e "$HR_LIBCUDA" ] || exit 77
 bad=0
@@ -47,7 +47,7 @@ others_are_not_there() {
     says 1 "\"cuda:2\" is not there: the last one is cuda:1" cuda:2 &&
         says 1 "none of the 2 that are visible is it" cuda:GPU-c0 &&
         says 1 "none of the 2 that are visible is it" cuda:0000:19:00.0 &&
-        says 1 "has no HIP backend" hip:GPU-b0 || return
+        says 1 "library not found: tried /nowhere/libamdhip64.so" hip:GPU-b0 || return
     for word in cuda:GPU- cuda:GPU cuda:b0 cuda:0000:18:zz.0 cuda:1x GPU-b0 0000:18:00.0; do
         says 2 "or for N a UUID (GPU-...) or a PCI address" "$word" || return
     done

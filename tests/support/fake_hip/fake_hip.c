@@ -1,0 +1,385 @@
+// SPDX-License-Identifier: Apache-2.0
+/* HIP's library for tests without a GPU, over the fake driver of ../fake_cuda, which has the same
+ * numbers: libamdhip64.so.FAKE_HIP_ROCM, which is 5, 6 or 7, with what these do differently. Its
+ * prototypes are the backend's, and these are compared with HIP's headers.
+ *
+ * What it does as the real one was seen or read to: a current device for each thread; memory that
+ * is registered twice is no error; 4096 bytes of any image are read; from 7 on, the last error of a
+ * thread stays until it is asked for. */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fake_calls.h"
+#include "fake_core.h"
+#include "hip_driver.h"
+
+#define DECLARE(type, symbol, field, params) type symbol params;
+HR__HIP_CALLS(DECLARE)
+HR__HIP_5_2_CALLS(DECLARE)
+HR__HIP_6_CALLS(DECLARE)
+
+enum { N_DEVICES = FAKE_N_DEVICES, OLD_BYTES = 792, NEW_BYTES = 1472 };
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static void *contexts[N_DEVICES];
+static __thread int current;
+static __thread int last_error;
+
+/* ---- the begin and end of every call ---- */
+
+static int tell(int status)
+{
+    const bool is_error = status != HR__HIP_SUCCESS && status != HR__HIP_NOT_READY;
+    if (FAKE_HIP_ROCM < 7 || is_error)
+        last_error = status;
+    return status;
+}
+
+/* For good: contexts that HIP keeps are nobody's to release. */
+static void retain(void)
+{
+    for (int i = 0; i < N_DEVICES; i++)
+        cuDevicePrimaryCtxRetain(&contexts[i], i);
+    pthread_mutex_lock(&fake_lock);
+    fake_live.contexts -= N_DEVICES;
+    pthread_mutex_unlock(&fake_lock);
+}
+
+static int enter(void)
+{
+    pthread_once(&once, retain);
+    return cuCtxPushCurrent_v2(contexts[current]);
+}
+
+static void leave(void)
+{
+    void *context;
+    cuCtxPopCurrent_v2(&context);
+}
+
+/* The call inside of the current device's context. Those that give something back need none. */
+#define INSIDE(call)                                                                               \
+    int status = enter();                                                                          \
+    if (status == 0) {                                                                             \
+        status = call;                                                                             \
+        leave();                                                                                   \
+    }                                                                                              \
+    return tell(status)
+
+/* ---- start, errors ---- */
+
+hipError_t hipGetDeviceCount(int *n)
+{
+    const int status = cuInit(0);
+    *n = 0;
+    return tell(status != 0 ? status : cuDeviceGetCount(n));
+}
+
+hipError_t hipRuntimeGetVersion(int *version)
+{
+    *version = FAKE_HIP_ROCM * 10000000 + 2 * 100000 + 21153;
+    return tell(0);
+}
+
+const char *hipGetErrorString(hipError_t error)
+{
+    const char *text = NULL;
+    cuGetErrorString(error, &text);
+    return text;
+}
+
+hipError_t hipGetLastError(void)
+{
+    const int error = last_error;
+    last_error = HR__HIP_SUCCESS;
+    return error;
+}
+
+hipError_t hipPeekAtLastError(void)
+{
+    return last_error;
+}
+
+/* ---- devices ---- */
+
+hipError_t hipDeviceGetName(char *name, int size, hipDevice_t device)
+{
+    return tell(cuDeviceGetName(name, size, device));
+}
+
+/* 16 digits, without an end. */
+hipError_t hipDeviceGetUuid(hipUUID *uuid, hipDevice_t device)
+{
+    memcpy(uuid->bytes, device == 0 ? "a0a1a2a3a4a5a6a7" : "b0b1b2b3b4b5b6b7", sizeof uuid->bytes);
+    return tell(0);
+}
+
+hipError_t hipDeviceGetPCIBusId(char *id, int size, int device)
+{
+    snprintf(id, (size_t)size, "0000:%02x:00.0", 0x17 + device);
+    return tell(0);
+}
+
+hipError_t hipDeviceGetAttribute(int *value, hipDeviceAttribute_t attribute, int device)
+{
+    enum { PROCESSORS = 16 };
+    if (attribute != HR__HIP_PROCESSOR_COUNT)
+        return tell(HR__HIP_INVALID_VALUE);
+    return tell(cuDeviceGetAttribute(value, PROCESSORS, device));
+}
+
+hipError_t hipDeviceTotalMem(size_t *bytes, hipDevice_t device)
+{
+    return tell(cuDeviceTotalMem_v2(bytes, device));
+}
+
+/* All but the name of the architecture is what no program should read. */
+static int tell_properties(hipDeviceProp_t *properties, size_t size, size_t arch_at)
+{
+    memset(properties->bytes, 'x', size);
+    snprintf(properties->bytes + arch_at, HR__HIP_ARCH_BYTES, "gfx90a:sramecc+:xnack-");
+    return tell(0);
+}
+
+hipError_t hipGetDeviceProperties(hipDeviceProp_t *properties, int device)
+{
+    (void)device;
+    return tell_properties(properties, OLD_BYTES, HR__HIP_5_ARCH_AT);
+}
+
+#if FAKE_HIP_ROCM >= 6
+hipError_t hipGetDevicePropertiesR0600(hipDeviceProp_t *properties, int device)
+{
+    (void)device;
+    return tell_properties(properties, NEW_BYTES, HR__HIP_6_ARCH_AT);
+}
+#endif
+
+hipError_t hipSetDevice(int device)
+{
+    if (device < 0 || device >= N_DEVICES)
+        return tell(HR__HIP_INVALID_DEVICE);
+    current = device;
+    return tell(0);
+}
+
+hipError_t hipGetDevice(int *device)
+{
+    *device = current;
+    return tell(0);
+}
+
+/* ---- memory ---- */
+
+hipError_t hipMemGetInfo(size_t *free_bytes, size_t *total_bytes)
+{
+    INSIDE(cuMemGetInfo_v2(free_bytes, total_bytes));
+}
+
+static int alloc(void **out, size_t size)
+{
+    unsigned long long memory = 0;
+    const int status = cuMemAlloc_v2(&memory, size);
+    *out = (void *)(uintptr_t)memory;
+    return status;
+}
+
+hipError_t hipMalloc(void **out, size_t size)
+{
+    INSIDE(alloc(out, size));
+}
+
+hipError_t hipFree(void *memory)
+{
+    return tell(cuMemFree_v2((uintptr_t)memory));
+}
+
+static int register_memory(void *memory, size_t size, unsigned flags)
+{
+    const int status = cuMemHostRegister_v2(memory, size, flags);
+    return status == HR__HIP_ALREADY_REGISTERED ? 0 : status;
+}
+
+hipError_t hipHostRegister(void *memory, size_t size, unsigned flags)
+{
+    if (size == 0 || flags != (HR__HIP_REGISTER_PORTABLE | HR__HIP_REGISTER_MAPPED))
+        return tell(HR__HIP_INVALID_VALUE);
+    INSIDE(register_memory(memory, size, flags));
+}
+
+hipError_t hipHostUnregister(void *memory)
+{
+    return tell(cuMemHostUnregister(memory));
+}
+
+/* What the driver says: no memory of its own, the host's, or a device's. */
+static int ask(const void *memory, unsigned *type, int *device, void **begin)
+{
+    enum { MEMORY_TYPE = 2, DEVICE_ORDINAL = 9, RANGE_START = 11 };
+    int attributes[] = {MEMORY_TYPE, DEVICE_ORDINAL, RANGE_START};
+    unsigned long long address = 0;
+    void *values[] = {type, device, &address};
+    const int status = cuPointerGetAttributes(3, attributes, values, (uintptr_t)memory);
+    *begin = (void *)(uintptr_t)address;
+    return status;
+}
+
+static int tell_home(hipPointerAttribute_t *out, const void *memory)
+{
+    static const int types_of_5[] = {-1, HR__HIP_5_TYPE_HOST, HR__HIP_5_TYPE_DEVICE};
+    static const int types_of_6[] = {HR__HIP_6_TYPE_UNREGISTERED, HR__HIP_6_TYPE_HOST,
+                                     HR__HIP_6_TYPE_DEVICE};
+    unsigned type = 0;
+    int device = 0;
+    void *begin;
+    const int status = ask(memory, &type, &device, &begin);
+    if (status != 0)
+        return status;
+    if (FAKE_HIP_ROCM < 6 && type == 0)
+        return HR__HIP_INVALID_VALUE;
+    *out = (hipPointerAttribute_t){.type = FAKE_HIP_ROCM < 6 ? types_of_5[type] : types_of_6[type],
+                                   .device = device};
+    return 0;
+}
+
+hipError_t hipPointerGetAttributes(hipPointerAttribute_t *out, const void *memory)
+{
+    INSIDE(tell_home(out, memory));
+}
+
+static int tell_begin(void **out, const void *memory)
+{
+    unsigned type = 0;
+    int device = 0;
+    const int status = ask(memory, &type, &device, out);
+    return status == 0 && type == 0 ? HR__HIP_INVALID_VALUE : status;
+}
+
+hipError_t hipPointerGetAttribute(void *value, hipPointer_attribute attribute,
+                                  hipDeviceptr_t memory)
+{
+    if (attribute != HR__HIP_RANGE_START)
+        return tell(HR__HIP_INVALID_VALUE);
+    INSIDE(tell_begin(value, memory));
+}
+
+/* ---- streams, events, copies ---- */
+
+hipError_t hipStreamCreateWithFlags(hipStream_t *out, unsigned flags)
+{
+    INSIDE(cuStreamCreate(out, flags));
+}
+
+hipError_t hipStreamDestroy(hipStream_t stream)
+{
+    return tell(cuStreamDestroy_v2(stream));
+}
+
+hipError_t hipStreamSynchronize(hipStream_t stream)
+{
+    INSIDE(cuStreamSynchronize(stream));
+}
+
+hipError_t hipStreamWaitEvent(hipStream_t stream, hipEvent_t event, unsigned flags)
+{
+    INSIDE(cuStreamWaitEvent(stream, event, flags));
+}
+
+hipError_t hipEventCreateWithFlags(hipEvent_t *out, unsigned flags)
+{
+    INSIDE(cuEventCreate(out, flags));
+}
+
+hipError_t hipEventDestroy(hipEvent_t event)
+{
+    return tell(cuEventDestroy_v2(event));
+}
+
+hipError_t hipEventRecord(hipEvent_t event, hipStream_t stream)
+{
+    INSIDE(cuEventRecord(event, stream));
+}
+
+hipError_t hipEventQuery(hipEvent_t event)
+{
+    INSIDE(cuEventQuery(event));
+}
+
+hipError_t hipEventSynchronize(hipEvent_t event)
+{
+    INSIDE(cuEventSynchronize(event));
+}
+
+hipError_t hipEventElapsedTime(float *ms, hipEvent_t from, hipEvent_t to)
+{
+    INSIDE(cuEventElapsedTime(ms, from, to));
+}
+
+static int copy(void *to, const void *from, size_t size, hipMemcpyKind kind, hipStream_t stream)
+{
+    const uintptr_t to_address = (uintptr_t)to;
+    const uintptr_t from_address = (uintptr_t)from;
+    if (kind == HR__HIP_COPY_H2D)
+        return cuMemcpyHtoDAsync_v2(to_address, from, size, stream);
+    if (kind == HR__HIP_COPY_D2H)
+        return cuMemcpyDtoHAsync_v2(to, from_address, size, stream);
+    return kind == HR__HIP_COPY_D2D ? cuMemcpyDtoDAsync_v2(to_address, from_address, size, stream)
+                                    : HR__HIP_INVALID_VALUE;
+}
+
+hipError_t hipMemcpyAsync(void *to, const void *from, size_t size, hipMemcpyKind kind,
+                          hipStream_t stream)
+{
+    INSIDE(copy(to, from, size, kind, stream));
+}
+
+hipError_t hipMemsetD32Async(hipDeviceptr_t to, int word, size_t n, hipStream_t stream)
+{
+    INSIDE(cuMemsetD32Async((uintptr_t)to, (unsigned)word, n, stream));
+}
+
+/* ---- modules ---- */
+
+static int load(void **out, const void *image)
+{
+    enum { HEAD_BYTES = 4096, ERROR_LOG = 5, ERROR_LOG_SIZE = 6 };
+    char head[HEAD_BYTES];
+    char log[64];
+    int options[] = {ERROR_LOG, ERROR_LOG_SIZE};
+    void *values[] = {log, (void *)(uintptr_t)sizeof log};
+    memcpy(head, image, sizeof head);
+    return cuModuleLoadDataEx(out, head, 2, options, values);
+}
+
+hipError_t hipModuleLoadData(hipModule_t *out, const void *image)
+{
+    INSIDE(load(out, image));
+}
+
+hipError_t hipModuleUnload(hipModule_t module)
+{
+    return tell(cuModuleUnload(module));
+}
+
+hipError_t hipModuleGetFunction(hipFunction_t *out, hipModule_t module, const char *name)
+{
+    INSIDE(cuModuleGetFunction(out, module, name));
+}
+
+hipError_t hipFuncGetAttribute(int *value, hipFunction_attribute attribute, hipFunction_t function)
+{
+    INSIDE(cuFuncGetAttribute(value, attribute, function));
+}
+
+hipError_t hipModuleLaunchKernel(hipFunction_t function, unsigned grid_x, unsigned grid_y,
+                                 unsigned grid_z, unsigned block_x, unsigned block_y,
+                                 unsigned block_z, unsigned shared_bytes, hipStream_t stream,
+                                 void **params, void **extra)
+{
+    if ((unsigned long long)grid_x * block_x > UINT32_MAX)
+        return tell(HR__HIP_INVALID_VALUE);
+    INSIDE(cuLaunchKernel(function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes,
+                          stream, params, extra));
+}
