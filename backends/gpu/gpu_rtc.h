@@ -9,7 +9,8 @@
 enum { HR__GPU_RTC_OUT_OF_MEMORY = 1, HR__GPU_RTC_INVALID_OPTION = 5, HR__GPU_RTC_COMPILATION = 6 };
 
 /* Result, name in the library, name of its field, parameters. CODE is the vendor's word for code of
- * the device. */
+ * the device.
+ * Declarations take no parentheses: NOLINTBEGIN(bugprone-macro-parentheses) */
 #define HR__GPU_RTC_CALLS(CALL, PREFIX, CODE, RESULT, PROGRAM, STRINGS)                            \
     CALL(RESULT, PREFIX##CreateProgram, create_program,                                            \
          (PROGRAM * out, const char *source, const char *name, int n_headers, STRINGS headers,     \
@@ -26,8 +27,8 @@ enum { HR__GPU_RTC_OUT_OF_MEMORY = 1, HR__GPU_RTC_INVALID_OPTION = 5, HR__GPU_RT
 
 enum { HR__GPU_RTC_WHY = 256 };
 
-/* a declarator takes no parentheses: NOLINTNEXTLINE(bugprone-macro-parentheses) */
 #define HR__GPU_RTC_FIELD(type, symbol, field, params) type(*field) params;
+/* NOLINTEND(bugprone-macro-parentheses) */
 struct hr__gpu_rtc {
     const char *name;         /* for messages */
     const char *arch_option;  /* the architecture follows */
