@@ -30,6 +30,7 @@ run_mains test conformance
 run_main 'test: conformance/conformance, cuda over a fake driver' \
     build/test/tests/conformance/conformance_fake_cuda cuda
 run_gpu test
+run_hip_over_cuda test
 run_kernels_numpy
 run_replay test
 run_scripts test cli

@@ -29,16 +29,16 @@ def add_options(parser):
     parser.add_argument("--device", help="instead of the first GPU; host: without ceilings")
 
 
-def measure(given, device):
-    """Run the program and return what it prints."""
-    tar, packed = inputs.system_tar(given.size), inputs.frames(given.size)
+def measure(given, device, *only):
+    """Run the program and return what it prints, of all pipelines or only those of these names."""
+    tar, packed = inputs.system_tar(given.size), "-" if only else inputs.frames(given.size)
     program = inputs.gpu_transfers(given.headrace)
     beside = os.path.dirname(given.report) if given.report != os.devnull else inputs.folder()
-    for path in (tar, packed):
+    for path in (tar,) if only else (tar, packed):
         cache(path)
     os.sync()
     said = subprocess.run([program, device, tar, packed, str(-(-given.size // MIB)), str(ROUNDS),
-                           beside], check=True, stdout=subprocess.PIPE, text=True).stdout
+                           beside, *only], check=True, stdout=subprocess.PIPE, text=True).stdout
     return json.loads(said)
 
 

@@ -4,12 +4,13 @@
  * after every run. Each run of a pipeline follows one of the same that does not count. Prints JSON.
  * A timeline of one more run goes to FOLDER.
  *
- * Usage: gpu_transfers DEVICE FILE FRAMES MIB ROUNDS FOLDER [ONLY]
+ * Usage: gpu_transfers DEVICE[,PEER] FILE FRAMES MIB ROUNDS FOLDER [ONLY]...
  *   DEVICE  cuda:N; another one (host) is measured without ceilings
+ *   PEER    another backend's name of the same GPU: each pipeline runs by both in turn
  *   FILE    a cached file of at most MIB MiB
  *   FRAMES  the same bytes in many zstd frames; "-": there is none
  *   MIB     size of the transfers between memory and device
- *   ONLY    name of a pipeline: it alone, without ceilings and timeline */
+ *   ONLY    name of a pipeline: these alone, without ceilings and timeline */
 #include "gpu_transfers.h"
 
 #include <errno.h>
@@ -36,11 +37,14 @@ struct bench {
     hr_context *context;
     hr_loop *loop;
     const char *device;
+    const char *peer; /* NULL: none */
     const char *folder;
-    const char *only; /* NULL: all */
+    char *const *only; /* n_only names; none: all */
+    int n_only;
     unsigned n_rounds;
     struct sample ceilings[N_CEILINGS][MAX_ROUNDS];
     struct sample ways[N_WAYS][MAX_ROUNDS];
+    struct sample peers[N_WAYS][MAX_ROUNDS];
 };
 
 void stop(const char *what, const char *why)
@@ -142,9 +146,10 @@ static void tear_down(struct bench *b)
 
 static bool is_wanted(const struct bench *b, const struct way *way)
 {
-    if (b->only)
-        return strcmp(b->only, way->name) == 0;
-    return way->from != FROM_FRAMES || b->areas.frames_path;
+    for (int i = 0; i < b->n_only; i++)
+        if (strcmp(b->only[i], way->name) == 0)
+            return true;
+    return b->n_only == 0 && (way->from != FROM_FRAMES || b->areas.frames_path);
 }
 
 static void need_way(const char *name)
@@ -157,7 +162,7 @@ static void need_way(const char *name)
 
 static bool has_ceilings(const struct bench *b)
 {
-    return driver_is_open() && !b->only;
+    return driver_is_open() && b->n_only == 0;
 }
 
 static uint64_t clock_ns(void)
@@ -191,6 +196,18 @@ static void end_clock(struct sample *s)
     s->cpu_ns = cpu_ns() - s->cpu_ns;
 }
 
+static void measure_way(const struct bench *b, const struct way *way, const char *device,
+                        struct sample *s)
+{
+    /* The one before may have had other sizes: now the context holds what this one leases. */
+    way_run(way, &b->areas, b->loop, device, NULL, s);
+    way_prepare(way, &b->areas);
+    begin_clock(s);
+    way_run(way, &b->areas, b->loop, device, NULL, s);
+    end_clock(s);
+    way_verify(way, &b->areas, s);
+}
+
 static void measure_round(struct bench *b, unsigned round)
 {
     for (int i = 0; has_ceilings(b) && i < N_CEILINGS; i++) {
@@ -202,16 +219,11 @@ static void measure_round(struct bench *b, unsigned round)
         ceiling_verify(&ceilings[i], &b->areas);
     }
     for (int i = 0; i < N_WAYS; i++) {
-        struct sample *s = &b->ways[i][round];
         if (!is_wanted(b, &ways[i]))
             continue;
-        /* The one before may have had other sizes: now the context holds what this one leases. */
-        way_run(&ways[i], &b->areas, b->loop, b->device, NULL, s);
-        way_prepare(&ways[i], &b->areas);
-        begin_clock(s);
-        way_run(&ways[i], &b->areas, b->loop, b->device, NULL, s);
-        end_clock(s);
-        way_verify(&ways[i], &b->areas, s);
+        measure_way(b, &ways[i], b->device, &b->ways[i][round]);
+        if (b->peer)
+            measure_way(b, &ways[i], b->peer, &b->peers[i][round]);
     }
 }
 
@@ -234,11 +246,27 @@ static void measure(struct bench *b)
     for (unsigned round = 0; round < b->n_rounds; round++)
         measure_round(b, round);
     for (int i = 0; i < N_WAYS; i++)
-        if (ways[i].traced && !b->only)
+        if (ways[i].traced && b->n_only == 0)
             draw_timeline(b, &ways[i]);
 }
 
 /* ---- JSON ---- */
+
+static void print_ways(const struct bench *b, const struct sample samples[][MAX_ROUNDS])
+{
+    const char *comma = "";
+    for (int i = 0; i < N_WAYS; i++) {
+        if (!is_wanted(b, &ways[i]))
+            continue;
+        printf("%s\n \"%s\": {", comma, ways[i].name);
+        print_number("bytes_in", way_bytes_in(&ways[i], &b->areas));
+        print_number("bytes_out", way_bytes_out(&ways[i], &b->areas));
+        print_number("link_bytes", way_bytes_of_link(&ways[i], &b->areas));
+        print_number("kernels", ways[i].n_kernels);
+        print_samples(samples[i], b->n_rounds, true);
+        comma = ",";
+    }
+}
 
 static void print_all(const struct bench *b)
 {
@@ -253,17 +281,10 @@ static void print_all(const struct bench *b)
         print_samples(b->ceilings[i], b->n_rounds, false);
     }
     printf("}, \"pipelines\": {");
-    comma = "";
-    for (int i = 0; i < N_WAYS; i++) {
-        if (!is_wanted(b, &ways[i]))
-            continue;
-        printf("%s\n \"%s\": {", comma, ways[i].name);
-        print_number("bytes_in", way_bytes_in(&ways[i], &b->areas));
-        print_number("bytes_out", way_bytes_out(&ways[i], &b->areas));
-        print_number("link_bytes", way_bytes_of_link(&ways[i], &b->areas));
-        print_number("kernels", ways[i].n_kernels);
-        print_samples(b->ways[i], b->n_rounds, true);
-        comma = ",";
+    print_ways(b, b->ways);
+    if (b->peer) {
+        printf("}, \"peer\": \"%s\", \"peer_pipelines\": {", b->peer);
+        print_ways(b, b->peers);
     }
     printf("}}\n");
 }
@@ -271,19 +292,21 @@ static void print_all(const struct bench *b)
 int main(int argc, char **argv)
 {
     static struct bench b;
-    if (argc != 7 && argc != 8)
-        stop("usage", "DEVICE FILE FRAMES MIB ROUNDS FOLDER [ONLY]");
-    b.device = argv[1];
+    if (argc < 7)
+        stop("usage", "DEVICE[,PEER] FILE FRAMES MIB ROUNDS FOLDER [ONLY]...");
+    b.device = strtok(argv[1], ",");
+    b.peer = strtok(NULL, ",");
     b.areas.path = argv[2];
     b.areas.frames_path = strcmp(argv[3], "-") == 0 ? NULL : argv[3];
     b.areas.size = strtoull(argv[4], NULL, 10) << 20;
     b.n_rounds = (unsigned)strtoul(argv[5], NULL, 10);
     b.folder = argv[6];
-    b.only = argv[7];
+    b.only = argv + 7;
+    b.n_only = argc - 7;
     if (b.areas.size == 0 || b.n_rounds == 0 || b.n_rounds > MAX_ROUNDS)
         stop("usage", "MIB must be at least 1, ROUNDS from 1 to 100");
-    if (b.only)
-        need_way(b.only);
+    for (int i = 0; i < b.n_only; i++)
+        need_way(b.only[i]);
     set_up(&b);
     measure(&b);
     print_all(&b);

@@ -7,23 +7,16 @@
  * environment variable HR_REQUIRE names the device's backend, as in HR_REQUIRE=cuda, it fails. */
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "backend.h"
 #include "conformance_body.h"
+#include "device_tools.h"
 
 enum { SKIPPED = 77 };
 
-static bool is_required(const char *device)
-{
-    const char *required = getenv("HR_REQUIRE");
-    const size_t n = strcspn(device, ":");
-    return required && strlen(required) == n && memcmp(required, device, n) == 0;
-}
-
 static int skip(const char *device, const hr_error *error)
 {
-    if (is_required(device)) {
+    if (device_is_required(device)) {
         printf("not ok open: %s\n0 passed, 1 failed, 0 skipped\n", error->text);
         return EXIT_FAILURE;
     }

@@ -2,6 +2,8 @@
 #include "device_tools.h"
 
 #include <poll.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -29,6 +31,13 @@ hr_status device_drain(struct hr__device *device, struct hr__stream *stream, hr_
     if (status != HR_PENDING)
         device->ops->event_destroy(event);
     return status;
+}
+
+bool device_is_required(const char *device)
+{
+    const char *required = getenv("HR_REQUIRE");
+    const size_t n = strcspn(device, ":");
+    return required && strlen(required) == n && memcmp(required, device, n) == 0;
 }
 
 /* Knuth's MMIX constants; the low bits of the state alone are poor. */

@@ -231,6 +231,24 @@ run_gpu() {
     done
 }
 
+# run_hip_over_cuda BUILD: the HIP backend over our library on top of CUDA, of each version, which is
+# over the fake driver here; and what it makes of sources by the real compiler, if there is one.
+run_hip_over_cuda() {
+    local rocm folder
+    for rocm in 5 6 7; do
+        folder=$PWD/build/$1/tests/hip_over_cuda_$rocm
+        local -x HR_REQUIRE=hip HR_LIBAMDHIP64=$folder/libamdhip64.so.$rocm LD_LIBRARY_PATH=$folder
+        run_main "$1: conformance/conformance, HIP $rocm over CUDA" \
+            "build/$1/tests/conformance/conformance_fake_cuda" hip 13
+        run_main "$1: gpu/run_pipelines, HIP $rocm over CUDA" \
+            "build/$1/tests/gpu/pipelines_fake_gpu" hip --quick ends kernels loans errors
+        HR_LIBCUDA=$PWD/build/$1/tests/fake_cuda/libcuda.so.1 \
+            run_main "$1: gpu/hip_abi, HIP $rocm over CUDA" "build/$1/tests/gpu/hip_abi" "$rocm"
+        run_main "$1: gpu/compile_hiprtc, HIP $rocm over CUDA" \
+            "build/$1/tests/gpu/compile_hiprtc" sm_90
+    done
+}
+
 # in_variant WHAT COMMAND...: the tests of the pipeline and the command with COMMAND before each.
 in_variant() {
     variant=" $1"

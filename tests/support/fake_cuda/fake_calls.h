@@ -23,6 +23,7 @@ int cuDevicePrimaryCtxRetain(void **context, int device);
 int cuDevicePrimaryCtxRelease_v2(int device);
 int cuCtxPushCurrent_v2(void *context);
 int cuCtxPopCurrent_v2(void **context);
+int cuCtxSynchronize(void);
 int cuMemGetInfo_v2(size_t *free_bytes, size_t *total_bytes);
 int cuMemAlloc_v2(unsigned long long *out, size_t size);
 int cuMemFree_v2(unsigned long long address);

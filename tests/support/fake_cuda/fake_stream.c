@@ -42,6 +42,8 @@ struct stream {
     unsigned long long random;
 };
 
+static unsigned n_open[FAKE_N_DEVICES]; /* of all streams, under the lock */
+
 /* ---- operations, under the lock: kept for the next ones, so that in the long run the driver
  * allocates nothing ---- */
 
@@ -136,6 +138,7 @@ static void *run(void *argument)
             stream->last = &stream->first;
         do_op(stream, op);
         stream->n_open--;
+        n_open[stream->context->device]--;
         pthread_cond_broadcast(&fake_changed);
         give_op(op);
     }
@@ -198,6 +201,20 @@ int cuStreamSynchronize(void *handle)
     return status;
 }
 
+int cuCtxSynchronize(void)
+{
+    int status = fake_begin("cuCtxSynchronize", true);
+    if (status != FAKE_OK)
+        return status;
+    pthread_mutex_lock(&fake_lock);
+    const struct fake_context *context = fake_current();
+    while (n_open[context->device] > 0)
+        pthread_cond_wait(&fake_changed, &fake_lock);
+    status = context->failure;
+    pthread_mutex_unlock(&fake_lock);
+    return status;
+}
+
 int cuStreamDestroy_v2(void *handle)
 {
     struct stream *stream = handle;
@@ -229,6 +246,7 @@ static int enqueue(void *handle, const struct op *what)
     *stream->last = op;
     stream->last = &op->next;
     stream->n_open++;
+    n_open[stream->context->device]++;
     pthread_cond_signal(&stream->called);
     return FAKE_OK;
 }

@@ -13,6 +13,7 @@
 
 #include "fake_calls.h"
 #include "fake_core.h"
+#include "hip_abi.h"
 #include "hip_driver.h"
 
 #define DECLARE(type, symbol, field, params) type symbol params;
@@ -20,7 +21,7 @@ HR__HIP_CALLS(DECLARE)
 HR__HIP_5_2_CALLS(DECLARE)
 HR__HIP_6_CALLS(DECLARE)
 
-enum { N_DEVICES = FAKE_N_DEVICES, OLD_BYTES = 792, NEW_BYTES = 1472 };
+enum { N_DEVICES = FAKE_N_DEVICES };
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static void *contexts[N_DEVICES];
@@ -31,10 +32,7 @@ static __thread int last_error;
 
 static int tell(int status)
 {
-    const bool is_error = status != HR__HIP_SUCCESS && status != HR__HIP_NOT_READY;
-    if (FAKE_HIP_ROCM < 7 || is_error)
-        last_error = status;
-    return status;
+    return hip_abi_note(FAKE_HIP_ROCM, &last_error, status);
 }
 
 /* For good: contexts that HIP keeps are nobody's to release. */
@@ -79,7 +77,7 @@ hipError_t hipGetDeviceCount(int *n)
 
 hipError_t hipRuntimeGetVersion(int *version)
 {
-    *version = FAKE_HIP_ROCM * 10000000 + 2 * 100000 + 21153;
+    *version = hip_abi_version(FAKE_HIP_ROCM);
     return tell(0);
 }
 
@@ -146,14 +144,14 @@ static int tell_properties(hipDeviceProp_t *properties, size_t size, size_t arch
 hipError_t hipGetDeviceProperties(hipDeviceProp_t *properties, int device)
 {
     (void)device;
-    return tell_properties(properties, OLD_BYTES, HR__HIP_5_ARCH_AT);
+    return tell_properties(properties, HIP_ABI_OLD_BYTES, HR__HIP_5_ARCH_AT);
 }
 
 #if FAKE_HIP_ROCM >= 6
 hipError_t hipGetDevicePropertiesR0600(hipDeviceProp_t *properties, int device)
 {
     (void)device;
-    return tell_properties(properties, NEW_BYTES, HR__HIP_6_ARCH_AT);
+    return tell_properties(properties, HIP_ABI_NEW_BYTES, HR__HIP_6_ARCH_AT);
 }
 #endif
 
@@ -228,19 +226,14 @@ static int ask(const void *memory, unsigned *type, int *device, void **begin)
 
 static int tell_home(hipPointerAttribute_t *out, const void *memory)
 {
-    static const int types_of_5[] = {-1, HR__HIP_5_TYPE_HOST, HR__HIP_5_TYPE_DEVICE};
-    static const int types_of_6[] = {HR__HIP_6_TYPE_UNREGISTERED, HR__HIP_6_TYPE_HOST,
-                                     HR__HIP_6_TYPE_DEVICE};
     unsigned type = 0;
     int device = 0;
     void *begin;
     const int status = ask(memory, &type, &device, &begin);
-    if (status != 0)
-        return status;
-    if (FAKE_HIP_ROCM < 6 && type == 0)
-        return HR__HIP_INVALID_VALUE;
-    *out = (hipPointerAttribute_t){.type = FAKE_HIP_ROCM < 6 ? types_of_5[type] : types_of_6[type],
-                                   .device = device};
+    const int type_here = hip_abi_memory_type(FAKE_HIP_ROCM, type);
+    if (status != 0 || type_here < 0)
+        return status != 0 ? status : HR__HIP_INVALID_VALUE;
+    *out = (hipPointerAttribute_t){.type = type_here, .device = device};
     return 0;
 }
 
