@@ -85,15 +85,4 @@ bool is_pipeline(const struct bench_case *one);
 void bench_print(const struct bench *bench, const struct measured *all, FILE *out);
 void bench_print_json(const struct bench *bench, const struct measured *all, FILE *out);
 
-/* ---- machine.c ---- */
-
-struct machine {
-    char cpu[128];
-    char system[256];
-    long n_cpus; /* that the process may use */
-    uint64_t memory_bytes;
-};
-
-void look_at_machine(struct machine *machine);
-
 #endif

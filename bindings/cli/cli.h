@@ -9,7 +9,7 @@
 #include <stdio.h>
 
 enum { EXIT_DONE = 0, EXIT_TRANSFER = 1, EXIT_USAGE = 2, EXIT_INTERRUPTED = 130 };
-enum { MAX_SOURCES = 1024, MAX_KERNELS = 64 };
+enum { MAX_SOURCES = 1024, MAX_KERNELS = 64, MAX_DEVICES = 64 };
 
 enum stats_format { STATS_NONE, STATS_TEXT, STATS_JSON, STATS_UNSET };
 enum progress_choice { PROGRESS_AUTO, PROGRESS_ON, PROGRESS_OFF };
@@ -164,6 +164,9 @@ bool write_results(hr_pipeline *pipeline, const struct options *options);
 bool print_results(FILE *out, const char *between, hr_pipeline *pipeline,
                    const struct options *options);
 
+/* Bytes of a value of this enum hr_type; 0 if this command does not know it. */
+unsigned result_type_bytes(uint32_t type);
+
 /* One line in words for each. */
 void print_results_text(FILE *out, hr_pipeline *pipeline, const struct options *options);
 
@@ -186,6 +189,19 @@ double seconds(uint64_t ns);
 
 /* A string of JSON: what is not UTF-8 becomes the replacement character. */
 void json_text(FILE *out, const char *text);
+
+/* ---- machine.c ---- */
+
+struct machine {
+    char cpu[128];
+    char system[256];
+    long n_cpus; /* that the process may use */
+    uint64_t memory_bytes;
+};
+
+void look_at_machine(struct machine *machine);
+
+uint64_t now_ns(void); /* of a clock that only goes on */
 
 /* ---- whole_file.c: a file appears under its name when it is whole ---- */
 

@@ -3,25 +3,60 @@
 #include <argp.h>
 #include <string.h>
 
-#include "cli.h"
+#include "selftest.h"
 
-enum { KEY_JSON = 256, MAX_DEVICES = 64 };
+enum { KEY_JSON = 256, KEY_SELFTEST, KEY_LIMIT, LIMIT_S = 60, MOST_LIMIT_S = 3600 };
+
+struct devices_options {
+    bool json;
+    const char *tested; /* NULL: devices are only listed */
+    const char *limit;  /* as it was given */
+    uint64_t limit_s;
+};
 
 static const struct argp_option option_table[] = {
     {NULL, 'h', NULL, OPTION_HIDDEN, NULL, -1},
     {"json", KEY_JSON, NULL, 0, "As JSON, with exact numbers", 0},
+    {"selftest", KEY_SELFTEST, "DEVICE", OPTION_ARG_OPTIONAL,
+     "Checks a device (auto) against the host, and prints a report that can be attached to a bug",
+     0},
+    {"limit", KEY_LIMIT, "SECONDS", 0, "For each check of --selftest, after which it ends (60)", 0},
     {0},
 };
 
+static void set_tested(struct devices_options *o, const char *arg, struct argp_state *state)
+{
+    o->tested = arg ? arg : "auto";
+    if (!is_device_word(o->tested))
+        argp_error(state,
+                   "--selftest=%s: one of auto, host, cuda:N and hip:N is wanted, or for N "
+                   "a UUID (GPU-...) or a PCI address",
+                   o->tested);
+}
+
+static void set_limit(struct devices_options *o, const char *arg, struct argp_state *state)
+{
+    o->limit = arg;
+    if (!parse_number(arg, &o->limit_s) || o->limit_s < 1 || o->limit_s > MOST_LIMIT_S)
+        argp_error(state, "--limit %s: seconds from 1 to %d are wanted", arg, MOST_LIMIT_S);
+}
+
 static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
-    bool *json = state->input;
+    struct devices_options *o = state->input;
     if (key == 'h')
         argp_state_help(state, stdout, ARGP_HELP_STD_HELP); /* which exits */
     else if (key == KEY_JSON)
-        *json = true;
+        o->json = true;
+    else if (key == KEY_SELFTEST)
+        set_tested(o, arg, state);
+    else if (key == KEY_LIMIT)
+        set_limit(o, arg, state);
     else if (key == ARGP_KEY_ARG)
-        argp_error(state, "'%s' is too much: no argument is taken", arg);
+        argp_error(state, "'%s' is too much: no argument is taken%s", arg,
+                   o->tested ? "; a device is named as in --selftest=cuda:0" : "");
+    else if (key == ARGP_KEY_END && o->limit && !o->tested)
+        argp_error(state, "--limit goes with --selftest");
     else
         return ARGP_ERR_UNKNOWN;
     return 0;
@@ -31,9 +66,10 @@ static const struct argp parser = {
     .options = option_table,
     .parser = parse_option,
     .doc = "Lists the devices that kernels can run on, each absent one with its reason, and what "
-           "reads and writes on this machine.\v"
-           "Exit status: 0 the list was printed, whatever it says; 1 it could not be made; 2 the "
-           "command line is wrong.",
+           "reads and writes on this machine; or checks one of them.\v"
+           "Exit status: 0 the list was printed, whatever it says, or every check passed or was "
+           "skipped; 1 the list could not be made, a check failed or the device is not there; 2 "
+           "the command line is wrong.",
 };
 
 static void print_text(const struct hr_device *devices, size_t n, const char *io, const char *why)
@@ -78,14 +114,12 @@ static void print_json(const struct hr_device *devices, size_t n, const char *io
     puts("}");
 }
 
-int command_devices(int argc, char **argv)
+static int list_devices(bool json)
 {
     static struct hr_device devices[MAX_DEVICES];
-    bool json = false;
     size_t n = MAX_DEVICES;
     hr_loop *loop = NULL;
     hr_error error = {0};
-    argp_parse(&parser, argc, argv, 0, NULL, &json);
     devices[0].struct_size = sizeof devices[0];
     hr_status status = hr_devices(devices, &n, &error);
     if (status == HR_OK)
@@ -103,4 +137,11 @@ int command_devices(int argc, char **argv)
         print_text(devices, n_listed, io, why);
     hr_loop_free(loop);
     return finish_stdout();
+}
+
+int command_devices(int argc, char **argv)
+{
+    struct devices_options o = {.limit_s = LIMIT_S};
+    argp_parse(&parser, argc, argv, 0, NULL, &o);
+    return o.tested ? run_selftest(o.tested, o.json, (uint32_t)o.limit_s) : list_devices(o.json);
 }

@@ -9,7 +9,7 @@ _headrace_run='--offset --length --decode --dict --window-log --encode --frame -
     --idle-timeout --progress --no-progress --stats --stats-file
     --trace --result --help --usage --version'
 _headrace_bench='--list --json --size --help --usage --version'
-_headrace_devices='--json --help --usage --version'
+_headrace_devices='--json --selftest --limit --help --usage --version'
 
 # The words that an option takes, in $words; files if $files is set.
 _headrace_values() { # COMMAND OPTION
@@ -18,6 +18,10 @@ _headrace_values() { # COMMAND OPTION
     run:--decode) words='auto none zstd' ;;
     run:--encode) words='none zstd zstd:' ;;
     run:--device) words='auto host cuda:0 cuda:GPU- hip:0 hip:GPU-' ;;
+    devices:--selftest) # its word follows an equal sign only
+        [[ $typed == --*=* ]] || return 1
+        words='auto host cuda:0 cuda:GPU- hip:0 hip:GPU-'
+        ;;
     run:--kernel) words=$_headrace_kernels ;;
     run:--io) words='auto uring threads' ;;
     run:--direct) words='auto on off' ;;
@@ -27,6 +31,7 @@ _headrace_values() { # COMMAND OPTION
     run:--offset | run:--length | run:--window-log | run:--frame | run:--entry | run:--unit) ;;
     run:--out-unit | run:--chunk | run:--depth | run:--streams | run:--threads | run:--min-fill) ;;
     run:--max-wait | run:--memory | run:--connect-timeout | run:--idle-timeout | bench:--size) ;;
+    devices:--limit) ;;
     *) return 1 ;;
     esac
 }

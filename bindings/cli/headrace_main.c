@@ -9,7 +9,7 @@
 
 static const char usage[] =
     "Usage: headrace run SOURCE... SINK [OPTION...]\n"
-    "       headrace devices [--json]\n"
+    "       headrace devices [--selftest[=DEVICE]] [--json]\n"
     "       headrace bench [--list|CASE...] [OPTION...]\n"
     "       headrace --version\n"
     "       headrace --help\n"
@@ -18,7 +18,7 @@ static const char usage[] =
     "kernels, encoding and writing all work at once.\n"
     "\n"
     "  run      moves a stream from its sources to its sink\n"
-    "  devices  lists what kernels can run on, and why something is absent\n"
+    "  devices  lists what kernels can run on, and why something is absent; or checks it\n"
     "  bench    measures what this machine can do, and the pipeline against it\n"
     "\n"
     "'headrace COMMAND --help' lists the options of a command.\n";

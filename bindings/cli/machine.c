@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What figures must be read with: the machine they come from. */
+/* What figures must be read with: the machine they come from; and its clock. */
 #include <sched.h>
 #include <string.h>
 #include <sys/utsname.h>
+#include <time.h>
 #include <unistd.h>
 
-#include "bench.h"
+#include "cli.h"
 
 /* Some architectures name no model there. */
 static void find_cpu_model(char *out, size_t size)
@@ -36,4 +37,11 @@ void look_at_machine(struct machine *m)
     m->n_cpus = sched_getaffinity(0, sizeof usable, &usable) == 0 ? CPU_COUNT(&usable)
                                                                   : sysconf(_SC_NPROCESSORS_ONLN);
     m->memory_bytes = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+uint64_t now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }

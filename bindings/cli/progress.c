@@ -3,19 +3,11 @@
  * that wraps cannot be drawn over. */
 #include <string.h>
 #include <sys/ioctl.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "cli.h"
 
 static const uint64_t between_ns = 200000000; /* five times a second */
-
-static uint64_t now_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
 
 static int terminal_width(void)
 {

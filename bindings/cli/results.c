@@ -24,6 +24,11 @@ static const struct type *type_of(uint32_t type)
     return type < sizeof types / sizeof types[0] && types[type].name ? &types[type] : NULL;
 }
 
+unsigned result_type_bytes(uint32_t type)
+{
+    return type_of(type) ? type_of(type)->size : 0;
+}
+
 /* IEEE 754 binary16: 1 bit of sign, 5 of exponent, 10 of fraction. */
 static double from_f16(uint16_t bits)
 {
