@@ -9,6 +9,7 @@ cd "$(dirname "$0")/.." || exit 2
 . tests/support/run_lib.sh
 
 need_packages || exit 2
+need_amd_clang
 export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_leaks=1}
 export UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1}
 export TSAN_OPTIONS=${TSAN_OPTIONS:-halt_on_error=1}

@@ -313,19 +313,21 @@ static int fill(uint64_t to, uint32_t word, size_t n_words, void *stream)
 /* ---- modules ---- */
 
 /* The driver translates all that an image has, so it is cut down to the entry. */
-static bool builtin_image(const char *entry, char **image, size_t *size)
+static bool builtin_image(const char *arch, const char *entry, struct hr__gpu_image *out)
 {
+    size_t size = 0;
+    (void)arch; /* the driver translates it for every one */
     if (hr__gpu_builtin_ptx_size == 0)
         return false;
     char *cut = malloc(hr__gpu_builtin_ptx_size + 1);
     if (cut)
-        *size = hr__gpu_builtin_cut((const char *)hr__gpu_builtin_ptx, entry, cut,
-                                    hr__gpu_builtin_ptx_size + 1);
-    if (!cut || *size == 0) {
+        size = hr__gpu_builtin_cut((const char *)hr__gpu_builtin_ptx, entry, cut,
+                                   hr__gpu_builtin_ptx_size + 1);
+    if (size == 0) {
         free(cut);
         return false;
     }
-    *image = cut;
+    *out = (struct hr__gpu_image){.bytes = cut, .size = size, .owned = cut};
     return true;
 }
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # The built-in kernels of GPUs in the library: the files of kernels/ joined to one source, that
-# source as text, and as PTX where clang is there to make it.
+# source as text, as PTX where clang is there to make it, and as code objects (code_objects.cmake).
 
 set(hr_gpu_dir ${PROJECT_SOURCE_DIR}/backends/gpu)
 set(hr_gpu_made ${PROJECT_BINARY_DIR}/gpu)
@@ -51,3 +51,5 @@ add_custom_command(OUTPUT ${hr_gpu_made}/gpu_builtin_data.c
     COMMAND ${CMAKE_COMMAND} -DSOURCE=${hr_gpu_source} -DPTX=${hr_gpu_ptx}
             -DOUT=${hr_gpu_made}/gpu_builtin_data.c -P ${hr_gpu_dir}/embed.cmake
     DEPENDS ${hr_gpu_source} ${hr_gpu_ptx} ${hr_gpu_dir}/embed.cmake VERBATIM)
+
+include(backends/gpu/code_objects.cmake)

@@ -41,6 +41,13 @@ struct hr__gpu_home {
     uint64_t begin; /* of the allocation or registration; HR__MEMORY_PLAIN: 0 */
 };
 
+/* Code for the device. */
+struct hr__gpu_image {
+    const void *bytes;
+    size_t size;
+    void *owned; /* is for free(); NULL: the bytes are the library's own */
+};
+
 struct hr__gpu_driver {
     const char *name; /* of the backend: device names begin with it */
 
@@ -89,9 +96,9 @@ struct hr__gpu_driver {
     int (*copy_d2d)(uint64_t to, uint64_t from, size_t size, void *stream);
     int (*fill)(uint64_t to, uint32_t word, size_t n_words, void *stream);
 
-    /* The image of this build that has the built-in entry; *image is for free(). False: there is
-     * none, and the source has to be compiled. */
-    bool (*builtin_image)(const char *entry, char **image, size_t *size);
+    /* This build's image that has the built-in entry, for devices of the architecture. False: there
+     * is none, and the source has to be compiled. */
+    bool (*builtin_image)(const char *arch, const char *entry, struct hr__gpu_image *out);
     /* The image stays where it is, in memory of its own of hr__gpu_image_room() bytes, until the
      * module is unloaded. log: what the driver's own compiler said, if it failed; "" else. */
     int (*module_load)(void **out, const void *image, size_t size, char *log, size_t log_size);

@@ -39,25 +39,62 @@ struct hr__kernel {
 
 static const struct hr__where here = {.stage = HR_STAGE_KERNEL};
 
+static struct hr__where native_here(const hr_error *cause)
+{
+    return (struct hr__where){.stage = HR_STAGE_KERNEL, .native = cause->native};
+}
+
 /* ---- making ---- */
 
+/* Fails: HR_EUNSUPPORTED without an image for the device, or with one that the driver refuses. */
 static hr_status load_builtin(struct hr__kernel *made, hr_error *error)
 {
-    char define[sizeof made->builtin.only + sizeof "HR_ONLY="];
-    char *image = NULL;
-    struct hr__gpu_code code = {.exact = true, .entry = made->builtin.entry};
-    if (made->device->driver->builtin_image(code.entry, &image, &code.size)) {
-        code.bytes = image;
-    } else {
-        snprintf(define, sizeof define, "HR_ONLY=%s", made->builtin.only);
-        code.bytes = hr__gpu_builtin_source;
-        code.size = strlen(hr__gpu_builtin_source) + 1;
-        code.is_source = true;
-        code.define = define;
-    }
-    const hr_status status = hr__gpu_module_entry(made->device, &code, &made->entry, error);
-    free(image);
+    struct hr__gpu_device *device = made->device;
+    struct hr__gpu_image image = {0};
+    if (!device->driver->builtin_image(device->shape.arch, made->builtin.entry, &image))
+        return hr__fail(error, HR_EUNSUPPORTED, here, "this build has no code for %s",
+                        device->shape.arch);
+    const struct hr__gpu_code code = {
+        .bytes = image.bytes,
+        .size = image.size,
+        .exact = true,
+        .entry = made->builtin.entry,
+    };
+    const hr_status status = hr__gpu_module_entry(device, &code, &made->entry, error);
+    free(image.owned);
     return status;
+}
+
+static hr_status compile_builtin(struct hr__kernel *made, hr_error *error)
+{
+    char define[sizeof made->builtin.only + sizeof "HR_ONLY="];
+    snprintf(define, sizeof define, "HR_ONLY=%s", made->builtin.only);
+    const struct hr__gpu_code code = {
+        .bytes = hr__gpu_builtin_source,
+        .size = strlen(hr__gpu_builtin_source) + 1,
+        .is_source = true,
+        .exact = true,
+        .define = define,
+        .entry = made->builtin.entry,
+    };
+    return hr__gpu_module_entry(made->device, &code, &made->entry, error);
+}
+
+/* Devices that this build does not know need the compiler; who lacks it is told why it is needed. */
+static hr_status load_or_compile(struct hr__kernel *made, hr_error *error)
+{
+    hr_error unloaded;
+    hr_error uncompiled;
+    hr_status status = load_builtin(made, &unloaded);
+    if (status == HR_OK)
+        return HR_OK;
+    if (status != HR_EUNSUPPORTED)
+        return hr__fail(error, status, native_here(&unloaded), "%s", unloaded.text);
+    status = compile_builtin(made, &uncompiled);
+    if (status == HR_OK)
+        return HR_OK;
+    return hr__fail(error, status, native_here(&uncompiled), "%.250s; %.250s", uncompiled.text,
+                    unloaded.text);
 }
 
 static hr_status make_builtin(struct hr__kernel *made, hr_error *error)
@@ -65,7 +102,7 @@ static hr_status make_builtin(struct hr__kernel *made, hr_error *error)
     const hr_status status = hr__gpu_builtin(&made->info.spec, &made->builtin);
     const bool fits = !made->info.is_counted || made->builtin.state_bytes <= HR__GPU_SCRATCH_BYTES;
     if (status == HR_OK && fits)
-        return load_builtin(made, error);
+        return load_or_compile(made, error);
     return hr__fail(error, HR_EUNSUPPORTED, here,
                     "kernel \"%s\": this build has no version of it for %s; device \"host\" has",
                     made->name, made->device->info.name);

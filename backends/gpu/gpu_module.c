@@ -11,8 +11,7 @@ enum { LOG_BYTES = 4096 };
 
 struct hr__gpu_module {
     struct hr__gpu_module *next;
-    uint64_t hash; /* of what it was made from */
-    void *content; /* a 0 follows, which drivers want behind an image that is text */
+    void *content; /* what it was made from; a 0 follows, which drivers want behind text */
     size_t size;
     bool is_source;
     bool exact;
@@ -23,15 +22,6 @@ struct hr__gpu_module {
 };
 
 static const struct hr__where here = {.stage = HR_STAGE_KERNEL};
-
-/* FNV-1a, 64 bits: offset basis and prime of its authors' definition. */
-static uint64_t hash_of(const unsigned char *bytes, size_t size)
-{
-    uint64_t hash = 0xcbf29ce484222325u;
-    for (size_t i = 0; i < size; i++)
-        hash = (hash ^ bytes[i]) * 0x100000001b3u;
-    return hash;
-}
 
 size_t hr__gpu_image_room(size_t size)
 {
@@ -44,12 +34,13 @@ static const char *define_of(const struct hr__gpu_code *code)
     return code->define ? code->define : "";
 }
 
+/* Few have the same size, and those differ early: a hash of half a megabyte would take longer. */
 static struct hr__gpu_module *find(const struct hr__gpu_device *device,
-                                   const struct hr__gpu_code *code, uint64_t hash)
+                                   const struct hr__gpu_code *code)
 {
     for (struct hr__gpu_module *m = device->modules; m; m = m->next) {
-        if (m->hash == hash && m->size == code->size && m->is_source == code->is_source &&
-            m->exact == code->exact && strcmp(m->define, define_of(code)) == 0 &&
+        if (m->size == code->size && m->is_source == code->is_source && m->exact == code->exact &&
+            strcmp(m->define, define_of(code)) == 0 &&
             memcmp(m->content, code->bytes, code->size) == 0)
             return m;
     }
@@ -105,7 +96,7 @@ static hr_status load(const struct hr__gpu_device *device, const struct hr__gpu_
     return status;
 }
 
-static hr_status make(struct hr__gpu_device *device, const struct hr__gpu_code *code, uint64_t hash,
+static hr_status make(struct hr__gpu_device *device, const struct hr__gpu_code *code,
                       struct hr__gpu_module **out, hr_error *error)
 {
     struct hr__gpu_module *module = calloc(1, sizeof *module);
@@ -121,7 +112,6 @@ static hr_status make(struct hr__gpu_device *device, const struct hr__gpu_code *
         return hr__fail(error, HR_ENOMEM, here, "kernel \"%s\": out of memory", code->entry);
     }
     memcpy(module->content, code->bytes, code->size);
-    module->hash = hash;
     module->size = module->image_size = code->size;
     module->exact = code->exact;
     if (code->is_source)
@@ -142,12 +132,11 @@ static hr_status make(struct hr__gpu_device *device, const struct hr__gpu_code *
 hr_status hr__gpu_module_entry(struct hr__gpu_device *device, const struct hr__gpu_code *code,
                                void **entry, hr_error *error)
 {
-    const uint64_t hash = hash_of(code->bytes, code->size);
     hr_status status = HR_OK;
     pthread_mutex_lock(&device->modules_lock);
-    struct hr__gpu_module *module = find(device, code, hash);
+    struct hr__gpu_module *module = find(device, code);
     if (!module)
-        status = make(device, code, hash, &module, error);
+        status = make(device, code, &module, error);
     pthread_mutex_unlock(&device->modules_lock);
     if (status != HR_OK)
         return status;

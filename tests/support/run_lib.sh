@@ -45,6 +45,16 @@ need_packages() {
     python3 -c 'import ensurepip' 2>/dev/null || install_packages python3-venv
 }
 
+# need_amd_clang: the compiler of code objects for AMD's GPUs, where the distribution has it; what
+# needs it is left out elsewhere.
+need_amd_clang() {
+    local packages=(clang-19 lld-19 clang-tools-19 llvm-19) log=build/amd_clang.log
+    mkdir -p build
+    need 'clang-19 ld.lld-19 clang-offload-bundler-19 llvm-readelf-19' '' \
+        "${packages[@]}" >"$log" 2>&1 ||
+        echo "No kernels for AMD's GPUs in this build: no ${packages[*]} ($log)"
+}
+
 # need TOOLS LIBRARIES PACKAGE...: if one of the tools or of pkg-config's libraries is missing, the
 # packages are installed.
 need() {
@@ -75,10 +85,18 @@ install_packages() {
     return 1
 }
 
+# The first build, "test", compiles the code objects, which takes a minute; the others take its, or
+# have none.
 configure() { # NAME CMAKE-OPTION...
-    local dir=build/$1
+    local dir=build/$1 made=$PWD/build/test/gpu/builtin_kernels.hipfb code=()
+    if [ "$1" != test ]; then
+        code=(-DHR_AMD_CLANG=OFF -DHR_AMD_BUNDLE=)
+        if [ -s "$made" ] && [ -z "$(find backends/gpu/kernels -newer "$made")" ]; then
+            code=(-DHR_AMD_BUNDLE="$made")
+        fi
+    fi
     shift
-    cmake -S . -B "$dir" -G "Unix Makefiles" -DCMAKE_EXPORT_COMPILE_COMMANDS=ON "$@"
+    cmake -S . -B "$dir" -G "Unix Makefiles" -DCMAKE_EXPORT_COMPILE_COMMANDS=ON "${code[@]}" "$@"
 }
 
 # compile NAME TARGETS [CMAKE-OPTION...]: configures and builds build/NAME; all that can be built is
@@ -226,8 +244,9 @@ run_gpu() {
     run_main "$1: gpu/run_pipelines, host" "build/$1/tests/gpu/run_pipelines" host
     run_main "$1: gpu/run_pipelines, cuda over a fake driver" \
         "build/$1/tests/gpu/pipelines_fake_gpu" cuda
-    for name in check_ptx check_amd; do
-        HR_GPU_MADE=$PWD/build/$1/gpu run_main "$1: gpu/$name" bash "tests/gpu/$name.sh"
+    for name in check_ptx check_amd check_code_objects; do
+        HR_GPU_MADE=$PWD/build/$1/gpu HR_LIST_BUILTIN=$PWD/build/$1/tests/gpu/list_builtin \
+            run_main "$1: gpu/$name" bash "tests/gpu/$name.sh"
     done
 }
 

@@ -2,17 +2,12 @@
 /* HIP where there is none: what is told of a library that is not there or is another one. And over
  * a fake one of three versions, which differ: devices, memory, errors, kernels. Each test is a
  * process, and so may load its own. */
-#include <criterion/criterion.h>
-#include <dlfcn.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "backend.h"
-#include "fake_cuda.h"
 #include "hip_driver.h"
+#include "hip_rig.h"
 
 TestSuite(hip, .timeout = 60);
 
@@ -21,17 +16,11 @@ enum { BYTES = 4096 };
 static void expect_absent(const char *text)
 {
     char why[HR_ERROR_TEXT];
-    hr_error error;
     struct hr__device *device = NULL;
     cr_expect_eq(hr__device_open("hip", &device, why, sizeof why, &error), HR_EUNSUPPORTED);
     cr_expect(strstr(error.text, "device \"hip\" is not there"), "%s", error.text);
     cr_expect(strstr(error.text, text), "%s", error.text);
     cr_expect_null(device);
-}
-
-static void use_library(const char *name)
-{
-    setenv("HR_LIBAMDHIP64", name, 1);
 }
 
 Test(hip, a_library_that_is_not_there_is_told_by_name)
@@ -61,7 +50,6 @@ Test(hip, without_hip_the_compiler_says_why)
 {
     void *image = NULL;
     size_t size = 0;
-    hr_error error;
     const struct hr__gpu_source source = {.text = "", .name = "k", .arch = "gfx906"};
     use_library("/nowhere/libamdhip64.so.7");
     cr_expect_eq(hr__hip_compiler.compile(&source, &image, &size, &error), HR_EUNSUPPORTED);
@@ -85,24 +73,11 @@ Test(hip, where_it_is_installed_without_a_device_the_reason_is_told)
 static const struct hr__hip_calls *hip;
 static struct hr__device *device;
 static const struct hr__device_ops *ops;
-static hr_error error;
 
-static struct hr__device *open_device(const char *name)
-{
-    char why[HR_ERROR_TEXT];
-    struct hr__device *opened = NULL;
-    cr_assert_eq(hr__device_open(name, &opened, why, sizeof why, &error), HR_OK, "%s", error.text);
-    return opened;
-}
-
-/* Its compiler is found as one that is loaded already. */
 static void open_hip(unsigned rocm)
 {
-    static char name[512];
-    snprintf(name, sizeof name, "%s%u/libhiprtc.so.%u", HR_FAKE_HIP, rocm, rocm);
-    dlopen(name, RTLD_NOW | RTLD_LOCAL);
-    snprintf(name, sizeof name, "%s%u/libamdhip64.so.%u", HR_FAKE_HIP, rocm, rocm);
-    use_library(name);
+    load_fake_hiprtc(rocm);
+    use_fake_hip(rocm);
     device = open_device("hip:0");
     ops = device->ops;
     hip = hr__hip_load(NULL, 0);
@@ -112,12 +87,7 @@ static void open_hip(unsigned rocm)
 static void close_hip(void)
 {
     ops->close(device);
-    const struct fake_cuda_live live = fake_cuda_live();
-    cr_expect_eq(live.streams, 0);
-    cr_expect_eq(live.events, 0);
-    cr_expect_eq(live.allocations, 0);
-    cr_expect_eq(live.pins, 0);
-    cr_expect_eq(live.modules, 0);
+    expect_nothing_left();
 }
 
 #define TEST_ON_ALL(behaviour)                                                                     \

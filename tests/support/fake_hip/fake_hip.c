@@ -4,8 +4,8 @@
  * prototypes are the backend's, and these are compared with HIP's headers.
  *
  * What it does as the real one was seen or read to: a current device for each thread; memory that
- * is registered twice is no error; 4096 bytes of any image are read; from 7 on, the last error of a
- * thread stays until it is asked for. */
+ * is registered twice is no error; 4096 bytes of any image are read, and all of it as long as its
+ * module is there; from 7 on, the last error of a thread stays until it is asked for. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +13,7 @@
 
 #include "fake_calls.h"
 #include "fake_core.h"
+#include "fake_hip.h"
 #include "hip_abi.h"
 #include "hip_driver.h"
 
@@ -137,7 +138,7 @@ hipError_t hipDeviceTotalMem(size_t *bytes, hipDevice_t device)
 static int tell_properties(hipDeviceProp_t *properties, size_t size, size_t arch_at)
 {
     memset(properties->bytes, 'x', size);
-    snprintf(properties->bytes + arch_at, HR__HIP_ARCH_BYTES, "gfx90a:sramecc+:xnack-");
+    snprintf(properties->bytes + arch_at, HR__HIP_ARCH_BYTES, "%s", fake_hip_arch());
     return tell(0);
 }
 
@@ -335,15 +336,36 @@ hipError_t hipMemsetD32Async(hipDeviceptr_t to, int word, size_t n, hipStream_t 
 
 /* ---- modules ---- */
 
+struct module {
+    void *core;
+    const unsigned char *image;
+    size_t size;
+    uint64_t sum;
+};
+
+/* FNV-1a. */
+static uint64_t sum_of(const unsigned char *bytes, size_t size)
+{
+    uint64_t sum = 0xcbf29ce484222325u;
+    for (size_t i = 0; i < size; i++)
+        sum = (sum ^ bytes[i]) * 0x100000001b3u;
+    return sum;
+}
+
 static int load(void **out, const void *image)
 {
-    enum { HEAD_BYTES = 4096, ERROR_LOG = 5, ERROR_LOG_SIZE = 6 };
-    char head[HEAD_BYTES];
-    char log[64];
-    int options[] = {ERROR_LOG, ERROR_LOG_SIZE};
-    void *values[] = {log, (void *)(uintptr_t)sizeof log};
-    memcpy(head, image, sizeof head);
-    return cuModuleLoadDataEx(out, head, 2, options, values);
+    struct module loaded = {.image = image};
+    const int status = fake_hip_judge_image(image, &loaded.size);
+    if (status != 0)
+        return status;
+    loaded.sum = sum_of(image, loaded.size);
+    const int failure = cuModuleLoadDataEx(&loaded.core, "fake", 0, NULL, NULL);
+    if (failure != 0)
+        return failure;
+    struct module *module = malloc(sizeof *module);
+    *module = loaded;
+    *out = module;
+    return 0;
 }
 
 hipError_t hipModuleLoadData(hipModule_t *out, const void *image)
@@ -351,14 +373,20 @@ hipError_t hipModuleLoadData(hipModule_t *out, const void *image)
     INSIDE(load(out, image));
 }
 
-hipError_t hipModuleUnload(hipModule_t module)
+/* HIP may read the image until now. */
+hipError_t hipModuleUnload(hipModule_t handle)
 {
-    return tell(cuModuleUnload(module));
+    struct module *module = handle;
+    if (sum_of(module->image, module->size) != module->sum)
+        abort();
+    const int status = cuModuleUnload(module->core);
+    free(module);
+    return tell(status);
 }
 
 hipError_t hipModuleGetFunction(hipFunction_t *out, hipModule_t module, const char *name)
 {
-    INSIDE(cuModuleGetFunction(out, module, name));
+    INSIDE(cuModuleGetFunction(out, ((struct module *)module)->core, name));
 }
 
 hipError_t hipFuncGetAttribute(int *value, hipFunction_attribute attribute, hipFunction_t function)

@@ -2,9 +2,11 @@
 /* hipRTC for the fake driver, over its NVRTC. As the real one it does not survive an architecture
  * that it does not know. */
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "fake_hip.h"
 #include "fake_nvrtc.h"
 #include "hip_rtc.h"
 
@@ -28,9 +30,11 @@ hiprtcResult hiprtcDestroyProgram(hiprtcProgram *program)
 
 hiprtcResult hiprtcCompileProgram(hiprtcProgram program, int n_options, const char *const *options)
 {
+    char wanted[128];
     bool knows_arch = false;
+    snprintf(wanted, sizeof wanted, "--offload-arch=%s", fake_hip_arch());
     for (int i = 0; i < n_options; i++)
-        knows_arch = knows_arch || strcmp(options[i], "--offload-arch=gfx90a:sramecc+:xnack-") == 0;
+        knows_arch = knows_arch || strcmp(options[i], wanted) == 0;
     if (!knows_arch)
         abort();
     return nvrtcCompileProgram(program, n_options, options);
