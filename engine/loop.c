@@ -30,6 +30,7 @@ static hr_status create_io(hr_loop *loop, hr_error *error)
         .entries = config->io_entries ? config->io_entries : 64,
         .threads = config->io_threads ? config->io_threads : 4,
         .event_fd = loop->event_fd,
+        .shared = loop->config.flags & HR_LOOP_SHARED,
     };
     if (config->io != HR_IO_THREADS) {
 #if HR_HAVE_URING
@@ -94,6 +95,9 @@ hr_status hr_loop_create(hr_context *context, const struct hr_loop_config *user_
     if (config.io_entries > 4096 || config.io_threads > 1024)
         return hr__fail(error, HR_EINVAL, nowhere,
                         "loop: io_entries is at most 4096 and io_threads at most 1024");
+    if (config.flags & ~(uint32_t)HR_LOOP_SHARED)
+        return hr__fail(error, HR_EINVAL, nowhere, "loop: flags are 0x%x, not of hr_loop_flag",
+                        config.flags);
 
     hr_status status = HR_OK;
     if (context && (status = hr__check_process(context->pid, "context", error)) < 0)
@@ -212,6 +216,10 @@ hr_status hr_loop_take(hr_loop *loop, hr_error *error)
     hr_status status = hr__check_process(loop->pid, "loop", error);
     if (status < 0)
         return status;
+    if (loop->config.flags & HR_LOOP_SHARED) {
+        loop->owned = false;
+        return check_caller(loop, error);
+    }
     if (loop->io->in_flight)
         return hr__fail(
             error, HR_EINVAL, nowhere,

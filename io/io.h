@@ -89,6 +89,7 @@ struct hr__io_config {
     unsigned entries; /* requests in the kernel at once; more wait in the engine */
     unsigned threads; /* of the thread engine, for regular files */
     int event_fd;     /* an eventfd, non-blocking */
+    bool shared;      /* threads take turns, whatever is in flight */
 };
 
 /* The two engines. A failure says why in err: HR_EUNSUPPORTED where the system refuses io_uring,

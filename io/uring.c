@@ -503,7 +503,8 @@ static hr_status set_up(struct uring *self, const struct hr__io_config *config, 
     struct io_uring_params params;
     int error = -EINVAL;
     /* EINVAL: before 6.1, or before 5.5; ENOMEM: of an ordinary user, before 5.12 */
-    for (unsigned i = 0; i < N_SETUPS && (error == -EINVAL || error == -ENOMEM); i++) {
+    const unsigned first = config->shared ? 1 : 0; /* the best is bound to one thread */
+    for (unsigned i = first; i < N_SETUPS && (error == -EINVAL || error == -ENOMEM); i++) {
         params = (struct io_uring_params){.flags = setups[i], .cq_entries = CQ_ENTRIES};
         error = io_uring_queue_init_params(config->entries, &self->ring, &params);
     }

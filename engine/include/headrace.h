@@ -153,11 +153,17 @@ enum hr_io_choice {
     HR_IO_THREADS = 2 /* pread and pwrite in threads, epoll for pipes and sockets */
 };
 
+enum hr_loop_flag {
+    HR_LOOP_SHARED = 1 /* hr_loop_take also while operations are under way: for threads that take
+                          turns. io_uring is a little slower so */
+};
+
 struct hr_loop_config {
     uint32_t struct_size;
     uint32_t io;         /* enum hr_io_choice */
     uint32_t io_entries; /* requests on files in the kernel at once; 0: 64 */
     uint32_t io_threads; /* of the thread engine; 0: 4 */
+    uint32_t flags;      /* enum hr_loop_flag */
 };
 
 /* Makes a loop on a context (NULL: a private one). config may be NULL.
@@ -184,7 +190,8 @@ hr_status hr_loop_step(hr_loop *loop, hr_error *error) HR_MUST_CHECK;
 hr_status hr_loop_arm(hr_loop *loop) HR_MUST_CHECK;
 
 /* Makes the calling thread the owner of the loop. The former owner does not use it any more, and
- * what it did is visible to the caller (a join, a lock). Fails: HR_EFORK. */
+ * what it did is visible to the caller (a join, a lock). Fails: HR_EFORK; HR_EINVAL while
+ * operations are under way, without HR_LOOP_SHARED. */
 hr_status hr_loop_take(hr_loop *loop, hr_error *error) HR_MUST_CHECK;
 
 /* The descriptor that becomes readable when an armed loop has work, or a time limit is reached. While

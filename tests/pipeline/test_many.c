@@ -345,6 +345,52 @@ Test(many, a_loop_with_something_under_way_is_not_taken)
     }
 }
 
+static void *take_a_chunk(void *argument)
+{
+    struct visit *visit = argument;
+    struct hr_chunk chunk = {.struct_size = sizeof chunk};
+    visit->take = hr_loop_take(visit->loop, &visit->error);
+    visit->step = hr_pipeline_next(visit->one->chain.pipeline, 10000, &chunk, &visit->error);
+    if (visit->step == HR_OK)
+        visit->one->chain.n_out += (size_t)chunk.size;
+    hr_chunk_release(&chunk, NULL);
+    return NULL;
+}
+
+/* The pipe is waited for, or read, whenever a thread ends. */
+Test(many, threads_take_turns_on_a_shared_loop_with_something_under_way)
+{
+    uint32_t engines[2];
+    const unsigned n = test_engines(engines);
+    for (unsigned i = 0; i < n; i++) {
+        const struct hr_loop_config config = {
+            .struct_size = sizeof config, .io = engines[i], .flags = HR_LOOP_SHARED};
+        hr_loop *loop = NULL;
+        struct one one = {.kind = PULL};
+        int ends[2];
+        cr_assert_eq(pipe(ends), 0);
+        cr_assert_eq(hr_loop_create(NULL, &config, &loop, NULL), HR_OK);
+        chain_init(&one.chain);
+        chain_read_fd(&one.chain, ends[0]);
+        one.chain.config.sink.kind = HR_PULL;
+        cr_assert_eq(chain_create(&one.chain, loop), HR_OK);
+        struct visit visit = {.loop = loop, .one = &one};
+        for (size_t k = 1; k <= 20; k++) {
+            cr_assert_eq(write(ends[1], "0123456789", 10), 10);
+            visit_from_thread(take_a_chunk, &visit);
+            cr_assert_eq(visit.take, HR_OK, "%s", visit.error.text);
+            cr_assert_eq(visit.step, HR_OK, "%s", visit.error.text);
+            cr_assert_eq(one.chain.n_out, 10 * k);
+        }
+        close(ends[1]);
+        visit_from_thread(take_a_chunk, &visit);
+        cr_assert_eq(visit.step, HR_END);
+        chain_reset(&one.chain);
+        hr_loop_free(loop);
+        close(ends[0]);
+    }
+}
+
 /* ---- a forked child ---- */
 
 /* Exit statuses tell which call went wrong; a hang ends by the alarm. */

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""headrace: a pipelined streaming transfer engine.
+
+Files, sockets, pipes and arrays are read through io_uring, decoded (zstd), copied to a GPU, worked
+on by kernels, copied back, encoded and written, all stages at once.
+
+    >>> import headrace as hr
+    >>> import numpy as np
+    >>> out = np.empty(4, "f4")
+    >>> stats = hr.Pipeline(np.arange(4.0), out, kernels="cast:f64,f32", device="host").run()
+    >>> out.tolist()
+    [0.0, 1.0, 2.0, 3.0]
+"""
+
+from __future__ import annotations
+
+from headrace import errors
+from headrace._array import Array
+from headrace._calls import version
+from headrace._context import Context
+from headrace._devices import Device, devices
+from headrace._ends import NULL, DeviceMemory, Range
+from headrace._kernel import Kernel
+from headrace._pipeline import Pipeline
+from headrace._stats import StageStats, Stats
+from headrace.errors import HeadraceError
+
+__version__ = version()
+
+__all__ = [
+    "NULL",
+    "Array",
+    "Context",
+    "Device",
+    "DeviceMemory",
+    "HeadraceError",
+    "Kernel",
+    "Pipeline",
+    "Range",
+    "StageStats",
+    "Stats",
+    "devices",
+    "errors",
+    "version",
+]

@@ -1,0 +1,396 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs one pipeline on a loop of its own: step, wait, take chunks, cancel, close.
+
+Waiting is done here, in select.poll on the loop's descriptor, so that signals are handled while a
+transfer waits. One thread at a time drives; the loop goes to another thread when that one calls.
+Closing ends the transfer and waits until nothing of it touches memory any more. In a callback,
+where that cannot be waited for, what is dropped is kept, and closed at the next chance.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import select
+import threading
+import time
+import weakref
+from typing import Any, Callable, Optional
+
+from headrace import _array, _callbacks, _calls, errors
+from headrace._library import ffi, lib, native
+
+_EXIT_SECONDS = 5.0  # that a transfer is waited for at the interpreter's exit
+
+_here = threading.local()
+_lists = threading.RLock()  # of the three lists
+_all: weakref.WeakSet[Drive] = weakref.WeakSet()
+_left: list[Drive] = []  # dropped, not closed yet
+_lent: list[tuple[Any, list[Any]]] = []  # box and what its chunks may lie in, of closed ones
+_exiting = False
+
+
+def _thread() -> object:
+    """What stands for the calling thread: unlike idents, never that of one that has ended."""
+    if not hasattr(_here, "token"):
+        _here.token = object()
+    token: object = _here.token
+    return token
+
+
+class Drive:
+    """A pipeline of C with its loop.
+
+    Parameters
+    ----------
+    context : cffi pointer to hr_context
+        Where memory is leased.
+    loop_config, config : cffi pointers to the structs of C
+        Of the loop and of the pipeline.
+    keep : list
+        Objects that must stay until nothing touches them. They go when the transfer has ended.
+        Chunks on loan may lie in a source's own memory, which then stays as long as they.
+    lent_from : list of (int, int), or None
+        The sink is HR_PULL: addresses of the sources' own memory, begins and ends. None: it is not.
+    failures : Failures
+        Of the callbacks.
+
+    Raises
+    ------
+    HeadraceError
+        As hr_loop_create and hr_pipeline_create fail.
+    """
+
+    def __init__(
+        self,
+        context: Any,
+        loop_config: Any,
+        config: Any,
+        keep: list[Any],
+        lent_from: Optional[list[tuple[int, int]]],
+        failures: _callbacks.Failures,
+    ) -> None:
+        close_left()
+        self._pid = os.getpid()
+        self._keep = keep
+        self._lent_from = lent_from
+        self._failures = failures
+        self._turn = threading.RLock()  # of who drives, from start to end
+        self._lock = threading.RLock()  # of calls on the loop, which are short
+        self._handles = threading.RLock()  # box and pipeline are there, for cancel
+        self._driving = False
+        self._owner: Optional[object] = None
+        self._error = _calls.new_error()
+        self._loop = _calls.loop_create(context, loop_config)
+        try:
+            pipeline = _calls.pipeline_create(self._loop, config)
+        except BaseException:
+            lib.hr_loop_free(self._loop)
+            raise
+        self._pipeline: Any = pipeline
+        self._box: Any = _calls.box_create(self._loop, pipeline)
+        self.io = ffi.string(lib.hr_loop_io(self._loop, ffi.NULL)).decode()
+        self._poll = select.poll()
+        self._poll.register(lib.hr_loop_fd(self._loop), select.POLLIN)
+        with _lists:
+            _all.add(self)
+
+    # ---- driving ----
+
+    def _enter(self) -> None:
+        """Makes this thread the one that drives; _leave follows."""
+        self._check_caller()
+        self._turn.acquire()
+        try:
+            if self._box is None:
+                raise ValueError("the pipeline is closed")
+            self._own()
+        except BaseException:
+            self._turn.release()
+            raise
+        self._driving = True
+
+    def _leave(self) -> None:
+        self._driving = False
+        self._turn.release()
+
+    def _check_caller(self) -> None:
+        if self._pid != os.getpid():
+            raise errors.in_child("pipeline", self._pid)
+        if self._driving and _callbacks.inside():
+            raise RuntimeError("the pipeline cannot be driven by a function that it calls")
+
+    def _own(self) -> None:
+        me = _thread()
+        if self._owner is me:
+            return
+        if self._owner is not None:
+            _calls.check(lib.hr_loop_take(self._loop, self._error), self._error)
+        self._owner = me
+
+    def _step(self) -> bool:
+        """Does what can be done at once: False when it has ended."""
+        with self._lock:
+            return bool(_calls.check(lib.hr_loop_step(self._loop, self._error), self._error))
+
+    def _check_end(self) -> None:
+        with self._lock:
+            status = lib.hr_pipeline_state(self._pipeline, self._error)
+        if self._lent_from is None:
+            self._keep = []
+        if status < 0:
+            self._raise(status)
+
+    def _wait(self, timeout_ms: Optional[float] = None) -> None:
+        if lib.hr_loop_arm(self._loop) == lib.HR_OK:
+            self._poll.poll(timeout_ms)
+
+    def _run_on(self, deadline: Optional[float] = None) -> bool:
+        """Steps to the end; False if the time went by."""
+        while self._step():
+            left = None if deadline is None else (deadline - time.monotonic()) * 1000
+            if left is not None and left <= 0:
+                return False
+            self._wait(left)
+        return True
+
+    def _end_early(self) -> None:
+        lib.hr_pipeline_cancel(self._pipeline)
+        self._run_on()
+
+    def _raise(self, status: int) -> None:
+        """Raises what ended the transfer: an exception of a callback as itself."""
+        if _exiting:
+            raise SystemExit
+        failure = self._failures.take()
+        if failure is None:
+            raise errors.from_c(self._error, status)
+        try:
+            raise failure
+        finally:
+            del failure
+
+    def run(self, each: Optional[Callable[[], object]] = None, every_s: float = 0.1) -> None:
+        """Runs it to its end.
+
+        Parameters
+        ----------
+        each : callable, optional
+            Called about every ``every_s`` seconds.
+
+        Raises
+        ------
+        BaseException
+            What a callback raised, or a signal handler; then nothing is in flight any more.
+        HeadraceError
+            Why the transfer failed.
+        """
+        self._enter()
+        try:
+            if each is None:
+                self._run_on()
+            else:
+                while not self._run_on(time.monotonic() + every_s):
+                    each()
+            self._check_end()
+        except BaseException:
+            self._end_early()
+            raise
+        finally:
+            self._leave()
+
+    def step(self) -> bool:
+        """Does what can be done at once, for foreign event loops.
+
+        Returns
+        -------
+        bool
+            True when it has ended well; False: it goes on when fileno() is readable.
+        """
+        self._enter()
+        try:
+            while self._step():
+                if lib.hr_loop_arm(self._loop) == lib.HR_OK:
+                    return False
+            self._check_end()
+            return True
+        finally:
+            self._leave()
+
+    def fileno(self) -> int:
+        """The descriptor to wait for between steps."""
+        return int(lib.hr_loop_fd(self._loop))
+
+    def _is_sources(self, chunk: Any) -> bool:
+        """Whether a chunk lies in a source's own memory, which is not to be written to."""
+        if not self._lent_from:
+            return False
+        at = int(ffi.cast("uintptr_t", chunk.data))
+        return any(begin <= at < end for begin, end in self._lent_from)
+
+    def next_chunk(self, wait: bool = True) -> Any:
+        """The next chunk, on loan.
+
+        Parameters
+        ----------
+        wait : bool, default True
+            False: does what can be done at once.
+
+        Returns
+        -------
+        Array, None or NotImplemented
+            The chunk; None: there is no more; NotImplemented: none is there yet.
+
+        Raises
+        ------
+        LoanedError
+            Every chunk is on loan. The transfer goes on when one is released.
+        BaseException
+            As ``run``.
+        """
+        chunk = _calls.new_chunk()
+        self._enter()
+        try:
+            while True:
+                with self._lock:
+                    status = lib.hr_pipeline_next(self._pipeline, 0, chunk, self._error)
+                if status == lib.HR_OK:
+                    return _array.chunk_array(self._box, chunk, self._is_sources(chunk))
+                if status == lib.HR_END:
+                    return None
+                if status == lib.HR_ELOANED:
+                    break
+                if status < 0:
+                    self._raise(status)
+                if not wait and lib.hr_loop_arm(self._loop) == lib.HR_OK:
+                    return NotImplemented
+                self._wait()
+        except BaseException:
+            self._end_early()
+            raise
+        finally:
+            self._leave()
+        raise errors.from_c(self._error, status)
+
+    # ---- looking ----
+
+    @property
+    def closed(self) -> bool:
+        """Whether it was closed."""
+        return self._box is None
+
+    def look(self, call: Callable[[Any], Any]) -> Any:
+        """What call(pipeline) returns, between two steps of who drives."""
+        if self._pid != os.getpid():
+            raise errors.in_child("pipeline", self._pid)
+        with self._lock:
+            if self._box is None:
+                raise ValueError("the pipeline is closed")
+            return call(self._pipeline)
+
+    # ---- the end ----
+
+    def cancel(self) -> None:
+        """Ends the transfer early. Any thread, also a signal handler."""
+        with self._handles:
+            if self._box is not None and self._pid == os.getpid():
+                lib.hr_pipeline_cancel(self._pipeline)
+
+    def finish(self, timeout_s: Optional[float] = None) -> bool:
+        """Cancels, and waits until nothing is in flight.
+
+        Returns
+        -------
+        bool
+            False: the time went by.
+        """
+        if self._box is None or self._pid != os.getpid():
+            return True
+        self._check_caller()
+        self.cancel()
+        if not self._turn.acquire(timeout=-1 if timeout_s is None else timeout_s):
+            return False
+        try:
+            if self._box is None or self._owner is None:
+                return True  # it was never started
+            if self.look(lambda p: lib.hr_pipeline_state(p, ffi.NULL)) != lib.HR_PENDING:
+                return True
+            self._own()
+            deadline = None if timeout_s is None else time.monotonic() + timeout_s
+            return self._run_on(deadline)
+        finally:
+            self._turn.release()
+
+    def close(
+        self, timeout_s: Optional[float] = None, last_look: Optional[Callable[[], None]] = None
+    ) -> None:
+        """finish, then gives everything back; nothing, if the time went by.
+
+        Parameters
+        ----------
+        timeout_s : float, optional
+            Seconds.
+        last_look : callable, optional
+            Called when all has ended and is still there.
+        """
+        if not self.finish(timeout_s) or self._pid != os.getpid():
+            return
+        with self._turn, self._lock, self._handles:
+            if self._box is None:
+                return
+            if last_look is not None:
+                last_look()
+            _lent.append((self._box, self._keep))
+            self._box, self._pipeline, self._keep = None, None, []
+        close_left()
+
+    def dropped(self) -> None:
+        """Closes it now or later: nobody refers to it any more."""
+        if self._box is None or self._pid != os.getpid():
+            return
+        if _callbacks.inside():
+            self.cancel()
+            _left.append(self)
+        else:
+            self.close()
+
+
+def close_left() -> None:
+    """Closes what was dropped where it could not be closed, and gives up what the sources of closed
+    pipelines lie in, when no chunk is left of them."""
+    if _callbacks.inside() or not (_left or _lent):
+        return
+    with _lists:
+        left, _left[:] = _left[:], []
+        lent, _lent[:] = _lent[:], []
+    for drive in left:
+        drive.dropped()
+    for box, keep in lent:
+        if keep and native.hrp_box_n_users(box) > 1:
+            _lent.append((box, keep))
+        else:
+            native.hrp_box_drop(box)
+
+
+def _at_exit() -> None:
+    """Nothing may call into the interpreter when it is gone."""
+    global _exiting
+    _exiting = True
+    with _lists:
+        drives = list(_all)
+    for drive in drives:
+        drive.cancel()
+    until = time.monotonic() + _EXIT_SECONDS
+    for drive in drives:
+        with contextlib.suppress(Exception):  # what fails now has nobody to be told
+            drive.close(timeout_s=max(until - time.monotonic(), 0.01))
+
+
+def _after_fork() -> None:
+    global _lists
+    _lists = threading.RLock()  # whose holder is not in the child
+
+
+os.register_at_fork(after_in_child=_after_fork)
+atexit.register(_at_exit)

@@ -1,0 +1,404 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sources and sinks from Python objects.
+
+======================================== ===============================================
+object                                   read or written as
+======================================== ===============================================
+str                                      an address (tcp://, tcp-listen://, unix:,
+                                         unix-listen:, as a sink also peer:), else a path
+os.PathLike                              a path
+int; socket.socket                       a descriptor, from its position on; never closed
+bytes, bytearray, memoryview, arrays     memory, in place; of a GPU: on that device
+a file object of ``open(..., "b")``      its descriptor; its position is where it ended
+another object with read() or write()    by calls, on a thread of the library's
+an iterable of bytes-like                by calls, one item after the other
+a list or tuple of sources               one after the other, one stream
+======================================== ===============================================
+
+A pipe's file object is read through its descriptor: what Python has buffered of it is not seen.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import socket
+from collections.abc import Iterable
+from typing import Any, Callable, Optional
+
+from headrace import _callbacks, _foreign
+from headrace._callbacks import Called, Failures
+from headrace._lent import Lent
+from headrace._library import ffi, lib
+
+_ADDRESSES = ("tcp://", "tcp-listen://", "unix:", "unix-listen:")
+_TO_THE_END = (1 << 64) - 1
+
+
+class _Null:
+    def __repr__(self) -> str:
+        return "headrace.NULL"
+
+
+NULL = _Null()
+"""The sink that reads every byte for its CRC-32 and drops it."""
+
+
+class DeviceMemory:
+    """The sink that gathers the stream in one allocation on the pipeline's device.
+
+    Parameters
+    ----------
+    limit : int, default 0
+        Bytes that it may become; 0: no limit.
+
+    See Also
+    --------
+    Pipeline.gathered : what it gathered.
+    """
+
+    def __init__(self, limit: int = 0) -> None:
+        self.limit = limit
+
+    def __repr__(self) -> str:
+        return f"headrace.DeviceMemory(limit={self.limit})"
+
+
+class Range:
+    """A part of a source.
+
+    Parameters
+    ----------
+    source : object
+        Any source but a range or a list.
+    offset : int, default 0
+        First byte, counted in decoded bytes. What precedes is skipped by seeking where the source
+        can, else read and dropped.
+    length : int, optional
+        Decoded bytes, by default to the end. A range beyond the end gives what is there.
+
+    Examples
+    --------
+    >>> import headrace as hr
+    >>> out = bytearray(3)
+    >>> stats = hr.Pipeline(hr.Range(b"0123456789", 4, 3), out).run()
+    >>> bytes(out)
+    b'456'
+    """
+
+    def __init__(self, source: Any, offset: int = 0, length: Optional[int] = None) -> None:
+        if offset < 0 or (length is not None and length < 0):
+            raise ValueError(f"a range begins at {offset} and has {length} bytes: not negative")
+        self.source = source
+        self.offset = offset
+        self.length = length
+
+    def __repr__(self) -> str:
+        return f"headrace.Range({self.source!r}, {self.offset}, {self.length})"
+
+
+class End:
+    """One source or sink as the C library takes it, and what must stay while it is in use.
+
+    Attributes
+    ----------
+    fields : dict
+        Of struct hr_source or hr_sink.
+    keep : list
+        Objects that own what the fields point to.
+    device : str or None
+        "cuda:0": where the memory is, if it is a GPU's.
+    after : callable or None
+        To be called when the transfer has ended.
+    """
+
+    def __init__(self, kind: int, keep: Any = None, **fields: Any) -> None:
+        self.fields: dict[str, Any] = {"kind": kind, **fields}
+        self.keep: list[Any] = [keep]
+        self.device: Optional[str] = None
+        self.after: Optional[Callable[[], None]] = None
+
+    @property
+    def addresses(self) -> Optional[tuple[int, int]]:
+        """Where its memory begins and ends; None: it has none."""
+        if "data" not in self.fields:
+            return None
+        begin = int(ffi.cast("uintptr_t", self.fields["data"]))
+        return begin, begin + self.fields["size"]
+
+    def fill(self, struct: Any) -> None:
+        """Sets the fields of a struct hr_source or hr_sink."""
+        struct.struct_size = ffi.sizeof(struct)
+        for name, value in self.fields.items():
+            setattr(struct, name, value)
+
+
+def _path(kind: int, path: Any) -> End:
+    text = ffi.from_buffer(os.fsencode(path) + b"\0")
+    return End(kind, text, path=text)
+
+
+def _of_path(given: Any, *more_addresses: str) -> Optional[End]:
+    if isinstance(given, str) and given.startswith(_ADDRESSES + more_addresses):
+        return _path(lib.HR_SOCKET, given)
+    if isinstance(given, (str, os.PathLike)):
+        return _path(lib.HR_FILE, given)
+    return None
+
+
+def _of_descriptor(given: Any) -> Optional[End]:
+    if isinstance(given, bool):
+        return None
+    if isinstance(given, int):
+        return End(lib.HR_FD, fd=given)
+    if isinstance(given, socket.socket):
+        return End(lib.HR_FD, given, fd=given.fileno())
+    return None
+
+
+def _of_array(given: Any, writable: bool) -> Optional[End]:
+    if not _foreign.is_array(given):
+        return None
+    found = _foreign.describe(given, writable)
+    on_host = found.device == "host"
+    end = End(
+        lib.HR_MEMORY if on_host else lib.HR_DEVICE,
+        found,
+        data=ffi.cast("void *", found.ptr),
+        size=found.nbytes,
+    )
+    if not on_host:
+        end.device = found.device
+        if found.stream is not None:
+            end.fields["stream"] = ffi.cast("void *", found.stream)
+    return end
+
+
+def _of_file(given: Any) -> Optional[End]:
+    """Of the classes of io that stand for a descriptor and nothing else. A GzipFile has a
+    descriptor, too, but not of the bytes that it reads."""
+    if isinstance(given, io.TextIOBase):
+        raise TypeError(f'{given!r} gives text: open it in binary mode, "rb" or "wb"')
+    if not isinstance(given, (io.FileIO, io.BufferedReader, io.BufferedWriter, io.BufferedRandom)):
+        return None
+    raw = getattr(given, "raw", given)
+    if not isinstance(raw, io.FileIO):
+        return None
+    fd = given.fileno()
+    end = End(lib.HR_FD, given, fd=fd)
+    if given.writable():
+        given.flush()
+    if given.seekable():
+        os.lseek(fd, given.tell(), os.SEEK_SET)
+        end.after = lambda: _seek(given)
+    return end
+
+
+def _seek(file: Any) -> None:
+    """Python's position becomes the descriptor's; what it has buffered is forgotten."""
+    if not file.closed:
+        at = os.lseek(file.fileno(), 0, os.SEEK_CUR)
+        file.seek(0, os.SEEK_END)
+        file.seek(at)
+
+
+def _copy(item: Any, buffer: Any, at: int, size: int) -> int:
+    n = min(len(item) - at, size)
+    ffi.memmove(buffer, item[at : at + n], n)
+    return int(n)
+
+
+def _flat(item: Any) -> Any:
+    """The bytes of a bytes-like object, contiguous: cffi's view, which keeps the object."""
+    if isinstance(item, str):
+        raise TypeError("a source gave str, not bytes: encode it")
+    try:
+        return ffi.from_buffer(item)
+    except (BufferError, ValueError):
+        return ffi.from_buffer(memoryview(item).tobytes())
+
+
+class _Reader:
+    """Reads from an object with readinto() or read(), skipping what precedes a range."""
+
+    def __init__(self, file: Any) -> None:
+        self.file = file
+        self.position = 0
+        self.readinto = getattr(file, "readinto", None)
+
+    def __call__(self, buffer: Any, size: int, offset: int) -> int:
+        while self.position < offset:
+            n = self.once(buffer, min(size, offset - self.position))
+            if n == 0:
+                return 0
+        return self.once(buffer, size)
+
+    def once(self, buffer: Any, size: int) -> int:
+        n = self.some(buffer, size)
+        self.position += n
+        return n
+
+    def some(self, buffer: Any, size: int) -> int:
+        if self.readinto is not None:
+            with Lent("readinto() of the source") as lent:
+                n = self.readinto(lent.view(buffer, size, writable=True))
+        else:
+            n = self.from_read(buffer, size)
+        if n is None:
+            raise BlockingIOError("the source has nothing now, and does not wait")
+        return int(n)
+
+    def from_read(self, buffer: Any, size: int) -> Optional[int]:
+        item = self.file.read(size)
+        if item is None:
+            return None
+        flat = _flat(item)
+        if len(flat) > size:
+            raise ValueError(f"read({size}) of the source gave {len(flat)} bytes")
+        return _copy(flat, buffer, 0, size)
+
+
+class _Items(_Reader):
+    """Reads the items of an iterable, each as much as fits."""
+
+    def __init__(self, items: Iterable[Any]) -> None:
+        super().__init__(None)
+        self.items = iter(items)
+        self.left = _flat(b"")  # of the item that is at hand
+        self.at = 0
+
+    def some(self, buffer: Any, size: int) -> int:
+        while self.at == len(self.left):
+            try:
+                self.left, self.at = _flat(next(self.items)), 0
+            except StopIteration:
+                return 0
+        n = _copy(self.left, buffer, self.at, size)
+        self.at += n
+        return n
+
+
+def _write_to(file: Any) -> Callable[[Any, int, int], int]:
+    def write(buffer: Any, size: int, offset: int) -> int:
+        with Lent("write() of the sink") as lent:
+            n = file.write(lent.view(buffer, size, writable=False))
+        return size if n is None else int(n)
+
+    return write
+
+
+def _of_calls(given: Any, failures: Failures) -> Optional[End]:
+    if hasattr(given, "read") or hasattr(given, "readinto"):
+        reader = _Reader(given)
+    elif isinstance(given, Iterable):
+        reader = _Items(given)
+    else:
+        return None
+    called = Called(reader, failures)
+    return End(lib.HR_CALLBACK, called, read=_callbacks.read, user=called.handle)
+
+
+def _source(given: Any, failures: Failures) -> End:
+    if isinstance(given, Range):
+        if isinstance(given.source, (Range, list, tuple)):
+            raise TypeError("a range is of one source, not of a range or a list")
+        end = _source(given.source, failures)
+        end.fields["flags"] = lib.HR_RANGE
+        end.fields["offset"] = given.offset
+        end.fields["length"] = _TO_THE_END if given.length is None else given.length
+        return end
+    end_or_none = (
+        _of_path(given)
+        or _of_descriptor(given)
+        or _of_array(given, writable=False)
+        or _of_file(given)
+        or _of_calls(given, failures)
+    )
+    if end_or_none is None:
+        raise TypeError(
+            f"{type(given).__name__} is no source: a path, address, descriptor, socket, file, "
+            "array, bytes, an iterable of bytes, or a list of these"
+        )
+    return end_or_none
+
+
+def sources(
+    given: Any, offset: Optional[int], length: Optional[int], failures: Failures
+) -> list[End]:
+    """The sources that an object stands for.
+
+    Parameters
+    ----------
+    given : object
+        See the table above.
+    offset, length : int, optional
+        The range of the only source.
+    failures : Failures
+        Where exceptions of Python objects go.
+
+    Returns
+    -------
+    list of End
+        In the order of the stream.
+
+    Raises
+    ------
+    TypeError
+        It is no source.
+    ValueError
+        A negative range, a range of several sources, or no source at all.
+    """
+    several = isinstance(given, (list, tuple))
+    if offset is not None or length is not None:
+        if several or isinstance(given, Range):
+            raise ValueError("offset and length are of one source: use headrace.Range in the list")
+        given = Range(given, offset or 0, length)
+    ends = [_source(one, failures) for one in (given if several else [given])]
+    if not ends:
+        raise ValueError("the list of sources is empty")
+    return ends
+
+
+def sink(given: Any, failures: Failures) -> End:
+    """The sink that an object stands for.
+
+    Parameters
+    ----------
+    given : object
+        See the table above; None: chunks are fetched by iteration.
+    failures : Failures
+        Where exceptions of Python objects go.
+
+    Returns
+    -------
+    End
+        A new one.
+
+    Raises
+    ------
+    TypeError
+        It is no sink.
+    BufferError, ValueError
+        An array that is read-only or not contiguous.
+    """
+    if given is None:
+        return End(lib.HR_PULL)
+    if given is NULL:
+        return End(lib.HR_NULL)
+    if isinstance(given, DeviceMemory):
+        return End(lib.HR_DEVICE, size=given.limit)
+    end = (
+        _of_path(given, "peer:")
+        or _of_descriptor(given)
+        or _of_array(given, writable=True)
+        or _of_file(given)
+    )
+    if end is not None:
+        return end
+    if not hasattr(given, "write"):
+        raise TypeError(
+            f"{type(given).__name__} is no sink: a path, address, descriptor, socket, file, "
+            "writable array, headrace.NULL, headrace.DeviceMemory(), or None to iterate"
+        )
+    called = Called(_write_to(given), failures)
+    return End(lib.HR_CALLBACK, called, write=_callbacks.write, user=called.handle)

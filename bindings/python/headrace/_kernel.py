@@ -1,0 +1,325 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kernels: built in, compiled, or Python functions."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Optional, Union
+
+import numpy
+
+from headrace import _callbacks, _kernel_call
+from headrace._callbacks import Called, Failures
+from headrace._library import ffi, lib
+
+Unit = Union[int, str, type, numpy.dtype[Any]]
+
+
+_REDUCTIONS = ("sum", "mean", "min", "max", "histogram", "count", "crc32")
+
+
+class Kernel:
+    """A stage of computation, made by one of the class methods.
+
+    Kernels are descriptions: one may be used in any number of pipelines, at once. Wherever kernels
+    are taken, a str stands for ``Kernel.builtin`` of it, and a callable for ``Kernel.function``.
+
+    Notes
+    -----
+    A unit (an element, a record) never straddles two calls. Any thread may use a kernel.
+    """
+
+    def __init__(self, kind: int, **fields: Any) -> None:
+        self._kind = kind
+        self._fields = fields
+        self._function: Optional[_Function] = None
+
+    @classmethod
+    def builtin(cls, text: str) -> Kernel:
+        """A kernel of the library.
+
+        Parameters
+        ----------
+        text : str
+            A specification as in headrace.h: "cast:f64,f32", "sum:f32"; there are cast, scale,
+            bswap, shuffle, unshuffle, filter; reductions sum, mean, min, max, histogram, count,
+            crc32.
+
+        Returns
+        -------
+        Kernel
+            A wrong text is found by the pipeline that uses it.
+
+        Examples
+        --------
+        >>> import headrace as hr, numpy as np
+        >>> out = np.zeros(3, "f4")
+        >>> stats = hr.Pipeline(np.arange(3.0), out, kernels=["cast:f64,f32"], device="host").run()
+        >>> out.tolist()
+        [0.0, 1.0, 2.0]
+        """
+        return cls(lib.HR_KERNEL_BUILTIN, text=text.encode())
+
+    @classmethod
+    def source(
+        cls, text: str, entry: str, unit_in: int, unit_out: int, args: bytes = b""
+    ) -> Kernel:
+        """A kernel in CUDA C++ or HIP, compiled when a pipeline is made; GPUs only.
+
+        Parameters
+        ----------
+        text : str
+            The source. Its parameters are those of "Kernel ABI 1" in headrace.h.
+        entry : str
+            Name of the ``extern "C" __global__`` function.
+        unit_in, unit_out : int
+            Bytes read and written for each unit; unit_out 0: the input passes on unchanged.
+        args : bytes, default b""
+            Copied to the device; the last parameter points there.
+
+        Returns
+        -------
+        Kernel
+            Compiled by each pipeline's device.
+        """
+        fields = {"text": text.encode(), "entry": entry.encode()}
+        return cls(
+            lib.HR_KERNEL_SOURCE, unit_in=unit_in, unit_out=unit_out, args=bytes(args), **fields
+        )
+
+    @classmethod
+    def image(
+        cls, image: bytes, entry: str, unit_in: int, unit_out: int, args: bytes = b""
+    ) -> Kernel:
+        """A compiled kernel: PTX, cubin or code object; GPUs only.
+
+        Parameters
+        ----------
+        image : bytes
+            As the compiler wrote it.
+        entry, unit_in, unit_out, args
+            As for ``source``.
+
+        Returns
+        -------
+        Kernel
+            Loaded by each pipeline's device.
+        """
+        return cls(
+            lib.HR_KERNEL_IMAGE,
+            image=bytes(image),
+            entry=entry.encode(),
+            unit_in=unit_in,
+            unit_out=unit_out,
+            args=bytes(args),
+        )
+
+    @classmethod
+    def function(
+        cls,
+        function: Callable[[Any, Any, KernelCall], Optional[int]],
+        unit_in: Unit = 1,
+        unit_out: Optional[Unit] = None,
+        counted: bool = False,
+    ) -> Kernel:
+        """A Python function, called once for each chunk: ``function(x, out, call)``.
+
+        Parameters
+        ----------
+        function : callable
+            ``x`` is the input and ``out`` what it fills, arrays of ``call.n_units`` elements. On
+            the host they are NumPy arrays. On a GPU they are each an Array of the device (by
+            ``__cuda_array_interface__`` and DLPack), and the function enqueues work of any library
+            on ``call.stream`` and returns without waiting for it. What it returns is ignored,
+            unless counted.
+        unit_in : int or dtype, default 1
+            The unit: an element of this dtype, or so many bytes (then arrays of uint8, of shape
+            (n_units, unit_in), or (n_units,) for single bytes).
+        unit_out : int or dtype, optional
+            Likewise for what it writes for each unit; by default the same. 0: it writes nothing,
+            ``out`` is None, and the input passes on unchanged.
+        counted : bool, default False
+            It writes at most as many units as it got. On the host it returns how many, or stores it
+            in ``call.count``; on a GPU its work stores it there (one uint64).
+
+        Returns
+        -------
+        Kernel
+            Owns a reference to the function.
+
+        Notes
+        -----
+        The arrays are valid during the call: copy what is to be kept. On the host a view that is
+        kept ends the transfer with BufferError; on a GPU its later use raises. The function is
+        called on threads of the library, on a GPU on the thread that runs the pipeline. An
+        exception ends the transfer, and is raised as it is by ``run()`` or ``next()``.
+
+        Examples
+        --------
+        >>> import headrace as hr, numpy as np
+        >>> def double(x, out, call):
+        ...     np.multiply(x, 2, out=out)
+        >>> out = np.zeros(3, "i4")
+        >>> kernel = hr.Kernel.function(double, "i4")
+        >>> x = np.arange(3, dtype="i4")
+        >>> stats = hr.Pipeline(x, out, kernels=[kernel], device="host").run()
+        >>> out.tolist()
+        [0, 2, 4]
+        """
+        if not callable(function):
+            raise TypeError(f"{function!r} cannot be called")
+        made = cls(lib.HR_KERNEL_FUNCTION)
+        made._function = _Function(
+            function, _Layout(unit_in), _Layout(unit_in if unit_out is None else unit_out), counted
+        )
+        return made
+
+    def __repr__(self) -> str:
+        if self._function is not None:
+            return f"headrace.Kernel.function({self._function.function!r})"
+        text = self._fields.get("entry") or self._fields.get("text")
+        return f"<headrace.Kernel {text.decode() if text else ''}>"
+
+    @property
+    def is_function(self) -> bool:
+        """Whether it is a Python function."""
+        return self._function is not None
+
+    @property
+    def is_histogram(self) -> bool:
+        """Whether its result is an array."""
+        return self._word == "histogram"
+
+    @property
+    def is_reduction(self) -> bool:
+        """Whether it has a result."""
+        return self._word in _REDUCTIONS
+
+    @property
+    def _word(self) -> str:
+        builtin = self._kind == lib.HR_KERNEL_BUILTIN
+        return self._fields["text"].decode().split(":")[0] if builtin else ""
+
+    def fill(self, struct: Any, device: str, failures: Failures) -> list[Any]:
+        """Sets a struct hr_kernel.
+
+        Parameters
+        ----------
+        struct : cffi struct hr_kernel
+            Zeros.
+        device : str
+            Where it will run; counts for functions only.
+        failures : Failures
+            Where exceptions of a function go.
+
+        Returns
+        -------
+        list
+            What must stay as long as the pipeline.
+        """
+        struct.struct_size = ffi.sizeof("struct hr_kernel")
+        struct.kind = self._kind
+        if self._function is not None:
+            return self._function.fill(struct, device, failures)
+        keep = []
+        for name, value in self._fields.items():
+            if not isinstance(value, bytes):
+                setattr(struct, name, value)
+                continue
+            memory = ffi.from_buffer(value + b"\0")  # texts end with 0
+            keep.append(memory)
+            setattr(struct, name, memory)
+            if name in ("args", "image"):
+                setattr(struct, f"{name}_size", len(value))
+        return keep
+
+
+KernelCall = _kernel_call.KernelCall
+
+
+class _Layout:
+    """A unit: its bytes, and the array that n of them are."""
+
+    def __init__(self, unit: Unit) -> None:
+        if isinstance(unit, int):
+            self.nbytes = unit
+            self.dtype: numpy.dtype[Any] = numpy.dtype("u1")
+            self.row: tuple[int, ...] = () if unit == 1 else (unit,)
+        else:
+            self.dtype = numpy.dtype(unit)
+            self.nbytes = self.dtype.itemsize
+            self.row = ()
+            if self.dtype.hasobject:
+                raise TypeError(f"a unit of dtype {self.dtype} has references, not bytes")
+        if self.nbytes < 0:
+            raise ValueError(f"a unit has {self.nbytes} bytes")
+
+
+class _Function:
+    """A Python function with its units, and how it is called."""
+
+    def __init__(
+        self, function: Callable[..., Any], unit_in: _Layout, unit_out: _Layout, counted: bool
+    ) -> None:
+        self.function = function
+        self.unit_in = unit_in
+        self.unit_out = unit_out
+        self.counted = counted
+
+    def fill(self, struct: Any, device: str, failures: Failures) -> list[Any]:
+        on_host = device == "host"
+        called = Called(self.on_host if on_host else self.launcher(device), failures)
+        name = ffi.from_buffer(getattr(self.function, "__name__", "function").encode() + b"\0")
+        struct.kind = lib.HR_KERNEL_FUNCTION if on_host else lib.HR_KERNEL_LAUNCH
+        struct.flags = lib.HR_KERNEL_COUNTED if self.counted else 0
+        struct.unit_in = self.unit_in.nbytes
+        struct.unit_out = self.unit_out.nbytes
+        struct.text = name
+        struct.function = _callbacks.kernel
+        struct.user = called.handle
+        return [called, name]
+
+    def on_host(self, call: Any) -> int:
+        with _kernel_call.HostCall("the kernel's function") as memory:
+            n = int(call.n_units)
+            x = memory.array(getattr(call, "in")[0], n, self.unit_in, writable=False)
+            out = None
+            if self.unit_out.nbytes:
+                out = memory.array(call.out, n, self.unit_out, writable=True)
+            count = None
+            if self.counted:
+                count = memory.array(call.count, 1, _COUNT, writable=True)
+            told = self.function(x, out, KernelCall(call, "host", count))
+            if count is not None and told is not None:
+                count[0] = told
+            del x, out, count, told  # now only what the function kept is left
+        return 0
+
+    def launcher(self, device: str) -> Callable[[Any], int]:
+        def launch(call: Any) -> int:
+            with _kernel_call.DeviceCall(device, int(ffi.cast("uintptr_t", call.stream))) as at:
+                n = int(call.n_units)
+                x = at.array(getattr(call, "in")[0], n, self.unit_in, writable=False)
+                out = None
+                if self.unit_out.nbytes:
+                    out = at.array(call.out, n, self.unit_out, writable=True)
+                count = at.array(call.count, 1, _COUNT, writable=True) if self.counted else None
+                told = self.function(x, out, KernelCall(call, device, count))
+                if self.counted and told is not None:
+                    raise TypeError("on a GPU the count is stored in call.count by the work itself")
+            return 0
+
+        return launch
+
+
+_COUNT = _Layout("u8")
+
+
+def kernel(given: Any) -> Kernel:
+    """The kernel that an object stands for: a Kernel, a text, or a function of bytes."""
+    if isinstance(given, Kernel):
+        return given
+    if isinstance(given, str):
+        return Kernel.builtin(given)
+    if callable(given):
+        return Kernel.function(given)
+    raise TypeError(f"{type(given).__name__} is no kernel: a text, a callable or headrace.Kernel")

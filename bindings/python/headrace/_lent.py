@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Memory shown to a Python function during a call, which must not be used after it."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from typing import Any, TypeVar
+
+from headrace._library import ffi
+
+Self = TypeVar("Self", bound="Lent")
+
+
+class Lent:
+    """Makes views, and sees at the end that none is left.
+
+    Parameters
+    ----------
+    who : str
+        Who gets the views, for the message.
+
+    Raises
+    ------
+    BufferError
+        At the end of the with statement: a view, or what was made of it without a copy, is left.
+    """
+
+    def __init__(self, who: str) -> None:
+        self._who = who
+        self._roots: list[weakref.ref[Any]] = []
+
+    def view(self, address: Any, nbytes: int, writable: bool) -> memoryview:
+        """Bytes at an address. Whatever uses them refers to one object, and ends with it."""
+        root = ffi.buffer(ffi.cast("char *", address), nbytes)
+        self._roots.append(weakref.ref(root))
+        view = memoryview(root)
+        return view if writable else view.toreadonly()
+
+    def _is_left(self) -> bool:
+        return any(root() is not None for root in self._roots)
+
+    def __enter__(self: Self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        if kind is not None or not self._is_left():
+            return  # the traceback of an exception has the views, too
+        gc.collect()  # they may be in a cycle
+        if self._is_left():
+            raise BufferError(f"{self._who} kept a view of memory that is used again: copy it")

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The package under test: that of this tree, with the libraries of build/test or of
+HEADRACE_LIBRARY_DIR; with HR_TEST_INSTALLED set, the one that is installed."""
+
+import gc
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+if not os.environ.get("HR_TEST_INSTALLED"):
+    os.environ.setdefault("HEADRACE_LIBRARY_DIR", str(ROOT / "build" / "test"))
+    package = str(ROOT / "bindings" / "python")
+    sys.path.insert(0, package)
+    os.environ["PYTHONPATH"] = os.pathsep.join(
+        [package, *filter(None, [os.environ.get("PYTHONPATH")])]
+    )  # of the processes that tests start
+
+ENGINES = {"auto": ["auto"], "uring": ["uring"], "threads": ["threads"]}.get(
+    os.environ.get("HR_TEST_IO", ""), ["uring", "threads"]
+)
+
+
+@pytest.fixture(params=ENGINES)
+def io(request):
+    """An I/O engine, each in turn; HR_TEST_IO names one."""
+    hr = pytest.importorskip("headrace")
+    try:
+        hr.Pipeline(b"", hr.NULL, io=request.param).close()
+    except hr.errors.UnsupportedError as error:
+        pytest.skip(str(error))
+    return request.param
+
+
+@pytest.fixture
+def resources():
+    """A function that tells (resident KiB, descriptors, threads) of this process now."""
+
+    def now():
+        gc.collect()
+        status = Path("/proc/self/status").read_text(encoding="ascii")
+        fields = dict(line.split(":", 1) for line in status.splitlines())
+        n_fds = len(os.listdir("/proc/self/fd"))
+        return int(fields["VmRSS"].split()[0]), n_fds, int(fields["Threads"])
+
+    return now
+
+
+@pytest.fixture
+def python():
+    """A function that starts Python with a program's text and arguments, and its two outputs."""
+    started = []
+
+    def start(text, *arguments):
+        process = subprocess.Popen(
+            [sys.executable, "-X", "faulthandler", "-c", textwrap.dedent(text), *arguments],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        process.kill()
+        process.communicate()
