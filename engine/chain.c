@@ -98,6 +98,39 @@ static hr_status make_events(struct hr__chain *chain, hr_error *error)
     return status;
 }
 
+/* An event for each stream, until the chain is freed: it is not recorded again while it is pending.
+ */
+static hr_status mark(struct hr__chain *chain, void *stream, struct hr__event **out,
+                      hr_error *error)
+{
+    struct hr__event **all =
+        realloc(chain->followed, (chain->n_followed + 1) * sizeof(struct hr__event *));
+    if (!all)
+        return no_memory(error);
+    chain->followed = all;
+    const hr_status status = hr__store_event(chain->store, out, error);
+    if (status != HR_OK)
+        return status;
+    all[chain->n_followed++] = *out;
+    return chain->device->ops->take_back(*out, stream, error);
+}
+
+/* The clock's first moment is to be now, so it is taken before the streams wait. */
+hr_status hr__chain_follow(struct hr__chain *chain, void *stream, hr_error *error)
+{
+    const struct hr__device_ops *ops = chain->device->ops;
+    struct hr__event *event = NULL;
+    if (!stream)
+        return HR_OK;
+    hr__device_clock_epoch(&chain->clock, chain->queues[chain->n_queues - 1].stream);
+    hr_status status = mark(chain, stream, &event, error);
+    for (unsigned i = 0; i < chain->n_queues && status == HR_OK; i++)
+        status = ops->wait(chain->queues[i].stream, event, error);
+    if (status != HR_OK)
+        chain->failed = true;
+    return status;
+}
+
 /* ---- memory ---- */
 
 static hr_status make_carries(struct hr__chain *chain, hr_error *error)
@@ -302,6 +335,8 @@ void hr__chain_free(struct hr__chain *chain)
                                 chain->failed);
     for (size_t i = 0; chain->events && i < (size_t)chain->depth * HR__N_MARKS; i++)
         hr__store_return_event(store, chain->events[i], chain->failed);
+    for (unsigned i = 0; i < chain->n_followed; i++)
+        hr__store_return_event(store, chain->followed[i], chain->failed);
     for (unsigned i = 0; i < 2; i++)
         hr__store_return_event(store, chain->clock.epochs[i], chain->failed);
     hr__store_return_event(store, chain->fetched, chain->failed);
@@ -312,6 +347,7 @@ void hr__chain_free(struct hr__chain *chain)
     if (chain->host_memory)
         hr__store_return(store, chain->cells, chain->cells_bytes);
     hr__memory_return(chain->memory, chain->cells_region);
+    free(chain->followed);
     free(chain->segments);
     free(chain->queues);
     free(chain->events);

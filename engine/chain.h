@@ -93,7 +93,9 @@ struct hr__chain {
     struct hr__device_queue *queues;
     unsigned n_queues;
     unsigned n_streams;
-    struct hr__event **events; /* HR__N_MARKS for each chunk; NULL: not used */
+    struct hr__event **events;   /* HR__N_MARKS for each chunk; NULL: not used */
+    struct hr__event **followed; /* behind what users had queued */
+    unsigned n_followed;
     size_t buffer_bytes; /* each of the buffers between kernels, with the headroom before it */
     unsigned n_buffers;  /* 0 to 2 */
     size_t headroom;
@@ -129,6 +131,11 @@ hr_status hr__chain_create(hr_context *context, struct hr__store *store,
     __attribute__((warn_unused_result));
 /* Nothing runs; what users queued on lent chunks is waited for. NULL is allowed. */
 void hr__chain_free(struct hr__chain *chain);
+
+/* What is done from now on comes after what is queued on a user's stream by now, by its vendor's
+ * handle; NULL: nothing is. Not on a host_memory device. */
+hr_status hr__chain_follow(struct hr__chain *chain, void *stream, hr_error *error)
+    __attribute__((warn_unused_result));
 
 /* Segments, units and sizes: what create() does first, once the links are there. */
 hr_status hr__chain_plan(struct hr__chain *chain, size_t *chunk_size, bool may_shrink,

@@ -92,7 +92,7 @@ hr_status hr__check_process(pid_t maker, const char *thing, hr_error *error)
                     thing, (int)maker, (int)getpid());
 }
 
-void hr__context_hold(hr_context *context)
+void hr_context_hold(hr_context *context)
 {
     atomic_fetch_add_explicit(&context->holders, 1, memory_order_relaxed);
 }

@@ -45,8 +45,6 @@ hr_status hr__context_device(hr_context *context, const char *name, struct hr__s
 void hr__context_log(hr_context *context, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-void hr__context_hold(hr_context *context);
-
 /* HR_EFORK, if the calling process is not the one that made the thing. */
 hr_status hr__check_process(pid_t maker, const char *thing, hr_error *error) HR_MUST_CHECK;
 

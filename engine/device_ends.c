@@ -159,6 +159,16 @@ hr_status hr__device_ends_open(hr_pipeline *p, const struct hr_pipeline_config *
     return gathering == HR_OK ? check_ends(p, error) : gathering;
 }
 
+/* ---- planning ---- */
+
+static hr_status follow_users(hr_pipeline *p, hr_error *error)
+{
+    hr_status status = HR_OK;
+    for (unsigned i = 0; i < p->n_inputs && status == HR_OK; i++)
+        status = hr__chain_follow(p->chain, p->inputs[i].config.stream, error);
+    return status == HR_OK ? hr__chain_follow(p->chain, p->sink.stream, error) : status;
+}
+
 /* All that the stream will hold, if that is known; else 0. */
 static uint64_t known_size(const hr_pipeline *p)
 {
@@ -184,6 +194,11 @@ hr_status hr__device_ends_plan(hr_pipeline *p, hr_error *error)
         if (error)
             *error = why;
         return (hr_status)why.code;
+    }
+    if (hr__device_ends_copy(p)) {
+        const hr_status status = follow_users(p, error);
+        if (status != HR_OK)
+            return status;
     }
     if (!hr__device_ends_copy(p) || p->encoding)
         return HR_OK;

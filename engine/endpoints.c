@@ -77,6 +77,8 @@ static hr_status check_source(const struct hr__input *in, hr_error *error)
     const struct hr_source *source = &in->config;
     if (source->flags & ~(uint32_t)HR_RANGE)
         return bad(error, "a source has flags other than HR_RANGE");
+    if (source->stream && source->kind != HR_DEVICE)
+        return bad(error, "a source has a stream: that is for sources of kind HR_DEVICE");
     if (source->kind == HR_MEMORY && source->size && !source->data)
         return bad(error, "a source of kind HR_MEMORY has no data");
     if (source->kind == HR_CALLBACK && !source->read)
@@ -251,6 +253,8 @@ hr_status hr__ends_open_sink(hr_pipeline *p, hr_error *error)
         return bad(error, "the sink has flags that are not known");
     if ((sink->flags & HR_LEND_DEVICE) && sink->kind != HR_PULL)
         return bad(error, "HR_LEND_DEVICE is for sinks of kind HR_PULL");
+    if (sink->stream && sink->kind != HR_DEVICE)
+        return bad(error, "the sink has a stream: that is for a sink of kind HR_DEVICE");
     switch (sink->kind) {
     case HR_NULL:
     case HR_PULL:

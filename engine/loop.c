@@ -116,7 +116,7 @@ hr_status hr_loop_create(hr_context *context, const struct hr_loop_config *user_
     }
     hr__inbox_init(&loop->inbox, loop->event_fd);
     if (context) {
-        hr__context_hold(context);
+        hr_context_hold(context);
         loop->context = context;
     } else if ((status = hr_context_create(NULL, &loop->context, error)) < 0) {
         goto close_event;

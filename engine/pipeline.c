@@ -15,10 +15,10 @@
 
 static const struct hr__where nowhere;
 
-_Static_assert(sizeof(struct hr_source) == 72, "a public struct changed its size");
-_Static_assert(sizeof(struct hr_sink) == 56, "a public struct changed its size");
+_Static_assert(sizeof(struct hr_source) == 80, "a public struct changed its size");
+_Static_assert(sizeof(struct hr_sink) == 64, "a public struct changed its size");
 _Static_assert(sizeof(struct hr_kernel) == 80, "a public struct changed its size");
-_Static_assert(sizeof(struct hr_pipeline_config) == 184, "a public struct changed its size");
+_Static_assert(sizeof(struct hr_pipeline_config) == 192, "a public struct changed its size");
 _Static_assert(sizeof(struct hr_chunk) == 80, "a public struct changed its size");
 _Static_assert(sizeof(struct hr_stats) == 592, "a public struct changed its size");
 

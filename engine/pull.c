@@ -166,15 +166,25 @@ hr_status hr_chunk_wait(const struct hr_chunk *chunk, void *stream, hr_error *er
     return store->device->ops->lend(ready_of(slot), stream, error);
 }
 
-/* A device that cannot tell when the stream is done has failed, and then nothing runs on it. */
+/* One mark stands for all streams: each waits for the mark before it becomes its own. A device that
+ * cannot tell when the stream is done has failed, and then nothing runs on it. */
+void hr_chunk_used(struct hr_chunk *chunk, void *stream)
+{
+    struct hr__slot *slot = chunk ? chunk->loan : NULL;
+    if (!slot || !stream || !slot->on_device)
+        return;
+    const struct hr__device_ops *ops = slot->lane->pipeline->store->device->ops;
+    struct hr__event *mark = slot->device.marks[HR__GIVEN_BACK];
+    ops->lend(mark, stream, NULL);
+    ops->take_back(mark, stream, NULL);
+}
+
 void hr_chunk_release(struct hr_chunk *chunk, void *stream)
 {
     if (!chunk || !chunk->loan)
         return;
     struct hr__slot *slot = chunk->loan;
-    const struct hr__store *store = slot->lane->pipeline->store;
-    if (stream && slot->on_device)
-        store->device->ops->take_back(slot->device.marks[HR__GIVEN_BACK], stream, NULL);
+    hr_chunk_used(chunk, stream);
     chunk->loan = NULL;
     chunk->data = NULL;
     hr__inbox_post(slot->job.inbox, &slot->job);

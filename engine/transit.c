@@ -64,6 +64,14 @@ static void copy_in(struct hr__slot *chunk)
     work->copied_in = true;
 }
 
+/* Bytes that are lent where their producer puts them are there when the streams have waited for him.
+ */
+static void mark_arrival(struct hr__slot *chunk)
+{
+    struct hr__stream *stream = hr__leg_queue(chunk, HR__LEG_IN)->stream;
+    chain_of(chunk)->device->ops->record(stream, chunk->device.marks[HR__IN_DONE], NULL);
+}
+
 void hr__transit_begin(struct hr__slot *chunk)
 {
     const struct hr__chain *chain = chain_of(chunk);
@@ -86,6 +94,8 @@ void hr__transit_begin(struct hr__slot *chunk)
                                                  hr__leg_queue(chunk, first)->stream);
     if (copies)
         copy_in(chunk);
+    else if (first == HR__LEG_OUT && chunk->input && chunk->input->config.stream)
+        mark_arrival(chunk);
 }
 
 /* ---- kernels ---- */

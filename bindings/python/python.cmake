@@ -1,21 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 # What the Python package has of C: the libraries, installed side by side as component python.
 
-option(HR_PYTHON "Build the C part of the Python package" ON)
-if(NOT HR_PYTHON)
-    return()
-endif()
 set(hr_python_dir ${PROJECT_SOURCE_DIR}/bindings/python)
-set(hr_python_headers ${PROJECT_SOURCE_DIR}/engine/include/headrace.h)
-add_custom_target(headrace_python_package DEPENDS headrace)
-
-if(EXISTS ${hr_python_dir}/native/CMakeLists.txt)
-    if(NOT TARGET headrace_python)
-        add_subdirectory(${hr_python_dir}/native)
-    endif()
-    list(APPEND hr_python_headers ${hr_python_dir}/native/headrace_python.h)
-    add_dependencies(headrace_python_package headrace_python)
-endif()
+set(hr_python_headers ${PROJECT_SOURCE_DIR}/engine/include/headrace.h
+    ${hr_python_dir}/native/headrace_python.h)
+add_subdirectory(${hr_python_dir}/native)
+add_custom_target(headrace_python_package)
+add_dependencies(headrace_python_package headrace headrace_python)
 
 find_program(HR_PYTHON3 python3)
 mark_as_advanced(HR_PYTHON3)
@@ -32,11 +23,8 @@ endif()
 # In a wheel there are no links: each library has the one name that it is opened by, and finds the
 # others beside it, wherever the package lies.
 set_target_properties(headrace PROPERTIES VERSION 0 INSTALL_RPATH "$ORIGIN")
-set(hr_python_install LIBRARY DESTINATION . COMPONENT python NAMELINK_SKIP)
-install(TARGETS headrace ${hr_python_install})
-if(TARGET headrace_python)
-    install(TARGETS headrace_python ${hr_python_install})
-endif()
+install(TARGETS headrace headrace_python
+        LIBRARY DESTINATION . COMPONENT python NAMELINK_SKIP)
 
 # liburing and libzstd as they are on this machine: archives need not be position independent.
 foreach(target PkgConfig::URING PkgConfig::ZSTD)

@@ -139,6 +139,10 @@ struct hr_context_config {
 hr_status hr_context_create(const struct hr_context_config *config, hr_context **out,
                             hr_error *error) HR_MUST_CHECK;
 
+/* One more hold for the caller, to be given up by hr_context_free: for memory of hr_device_alloc, say,
+ * that outlives who made the context. Thread: any. Blocks: never. */
+void hr_context_hold(hr_context *context);
+
 /* Gives up the caller's hold. NULL is allowed. Thread: any. Blocks: until the CPU workers ended, if
  * it was the last hold. */
 void hr_context_free(hr_context *context);
@@ -257,6 +261,10 @@ struct hr_source {
     uint64_t offset;
     uint64_t length; /* HR_RANGE: decoded bytes; UINT64_MAX: to the end; a range beyond the end
                         gives what is there */
+    /* HR_DEVICE: the bytes are read after what is queued on this stream by now, that is when the
+     * pipeline is created (named as for hr_chunk_wait; NULL: nothing is). No thread waits for it.
+     * On the host it says nothing. */
+    void *stream;
 };
 
 struct hr_sink {
@@ -272,6 +280,9 @@ struct hr_sink {
     uint64_t size;
     hr_write_fn write;
     void *user;
+    /* HR_DEVICE, with data: they are written after what is queued on this stream by now, as for a
+     * source. When the pipeline has ended, all is written. */
+    void *stream;
 };
 
 /* ---- Kernels ------------------------------------------------------------------------------- */
@@ -550,6 +561,13 @@ hr_status hr_pipeline_next(hr_pipeline *pipeline, int timeout_ms, struct hr_chun
  * there is nothing to wait for.
  * Thread: any, one for each chunk. Blocks: only without a stream. Fails: HR_EDEVICE, HR_EINVAL. */
 hr_status hr_chunk_wait(const struct hr_chunk *chunk, void *stream, hr_error *error) HR_MUST_CHECK;
+
+/* Notes that what is queued on a stream by now (named as for hr_chunk_wait) uses the chunk, for users
+ * with more than one stream: device memory is used again after all that was noted, and after what
+ * hr_chunk_release names. A stream that is noted behind another one waits for it from then on. Host
+ * memory, and NULL for a stream: nothing is noted.
+ * Thread: any, one for each chunk. Blocks: never, unless the device's driver fails. */
+void hr_chunk_used(struct hr_chunk *chunk, void *stream);
 
 /* Gives a chunk back. Device memory (HR_CHUNK_DEVICE) is used again after what is queued on stream by
  * now (as for hr_chunk_wait; NULL: nothing is); host memory at once, so a copy from it is finished

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Chunks lent in device memory go back while their user's stream still has work with them, slow
- * work: neither the pipeline's next chunks, nor the next pipeline of the context, get the memory
+/* Chunks lent in device memory go back while their user's streams, one or two, still have work with
+ * them, slow work: neither the pipeline's next chunks, nor the next pipeline of the context, get the memory
  * before that is over. What the user copied shows it. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,10 +35,12 @@ static const struct gpu_shape shapes[] = {
 static const struct gpu_shape next_shape = {
     .name = "next", .from = GPU_PLAIN, .to = GPU_LENT, .kernels = {"scale:u8,0,77"}, SHAPE};
 
-/* The user's own: a stream of the primary context, and a kernel that takes its time. */
+/* The user's own: streams of the primary context, and a kernel that takes its time. */
 struct user {
     void *context;
     void *stream;
+    void *other;
+    bool has_two;
     void *module;
     void *slow;
     unsigned char *copy;
@@ -52,12 +54,13 @@ static int be_slow(const struct fake_cuda_launch *launch)
     return 0;
 }
 
-static void user_begin(struct user *user, size_t size)
+static void user_begin(struct user *user, size_t size, bool has_two)
 {
-    *user = (struct user){.copy = malloc(size)};
+    *user = (struct user){.copy = malloc(size), .has_two = has_two};
     if (cuInit(0) != 0 || cuDevicePrimaryCtxRetain(&user->context, 0) != 0 ||
         cuCtxPushCurrent_v2(user->context) != 0 ||
         cuStreamCreate(&user->stream, STREAM_FLAGS) != 0 ||
+        cuStreamCreate(&user->other, STREAM_FLAGS) != 0 ||
         cuModuleLoadDataEx(&user->module, "fake", 0, NULL, NULL) != 0 ||
         cuModuleGetFunction(&user->slow, user->module, "slow") != 0) {
         check_that(false, "the user's stream", "it cannot be made");
@@ -70,12 +73,14 @@ static void user_end(struct user *user)
     void *before;
     cuModuleUnload(user->module);
     cuStreamDestroy_v2(user->stream);
+    cuStreamDestroy_v2(user->other);
     cuCtxPopCurrent_v2(&before);
     cuDevicePrimaryCtxRelease_v2(0);
     free(user->copy);
 }
 
-/* Queues slow work and then a copy of the chunk, and gives it back at once. */
+/* Queues slow work and then a copy of the chunk, and gives it back at once, by a stream with nothing
+ * to do if there are two. */
 static bool use(struct user *user, struct hr_chunk *chunk, size_t room)
 {
     if (chunk->size > room - user->n_copied || hr_chunk_wait(chunk, user->stream, NULL) != HR_OK ||
@@ -84,7 +89,9 @@ static bool use(struct user *user, struct hr_chunk *chunk, size_t room)
                              user->stream) != 0)
         return false;
     user->n_copied += (size_t)chunk->size;
-    hr_chunk_release(chunk, user->stream);
+    if (user->has_two)
+        hr_chunk_used(chunk, user->stream);
+    hr_chunk_release(chunk, user->has_two ? user->other : user->stream);
     return true;
 }
 
@@ -102,8 +109,8 @@ static const char *lend_all(struct gpu_run *run, struct user *user)
     return wrong;
 }
 
-static void free_with_work(const struct gpu_shape *shape, const struct gpu_expected *expected,
-                           const struct gpu_expected *of_next)
+static void free_with_work(const struct gpu_shape *shape, bool has_two,
+                           const struct gpu_expected *expected, const struct gpu_expected *of_next)
 {
     hr_context *context;
     hr_loop *loop;
@@ -111,7 +118,7 @@ static void free_with_work(const struct gpu_shape *shape, const struct gpu_expec
     struct gpu_run next;
     struct user user;
     limit_time(20, shape->name);
-    user_begin(&user, expected->n_out);
+    user_begin(&user, expected->n_out, has_two);
     gpu_begin(&context, &loop);
     gpu_run_create(&run, shape, expected, context, loop);
     const char *wrong = lend_all(&run, &user);
@@ -130,7 +137,8 @@ static void free_with_work(const struct gpu_shape *shape, const struct gpu_expec
     user_end(&user);
     if (!wrong && *gpu_left())
         wrong = gpu_left();
-    check_that(!wrong, shape->name, "%s: %s", wrong, run.error.text);
+    check_that(!wrong, shape->name, "%s streams: %s: %s", has_two ? "two" : "one", wrong,
+               run.error.text);
 }
 
 int main(void)
@@ -142,7 +150,8 @@ int main(void)
     gpu_expect(&of_next, &next_shape);
     for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
         gpu_expect(&expected, &shapes[i]);
-        free_with_work(&shapes[i], &expected, &of_next);
+        free_with_work(&shapes[i], false, &expected, &of_next);
+        free_with_work(&shapes[i], true, &expected, &of_next);
         gpu_forget(&expected);
     }
     gpu_forget(&of_next);

@@ -142,12 +142,33 @@ static void take_back_from(void *foreign, unsigned char value, const char *what)
     expect(ok && has_come(value), what);
 }
 
+/* One event stands for both: the stream with nothing to do waits for it before it is its own. */
+static void take_back_from_two(void *busy, void *idle, unsigned char value, const char *what)
+{
+    bool ok = true;
+    void *before;
+    prepare(value);
+    driver->enter(context, &before);
+    for (int i = 0; i < N_COPIES; i++)
+        ok = ok && driver->copy_h2d((uintptr_t)memory, in, BYTES, busy) == 0;
+    ok = ok && ops->take_back(event, busy, NULL) == HR_OK;
+    ok = ok && ops->lend(event, idle, NULL) == HR_OK;
+    ok = ok && ops->take_back(event, idle, NULL) == HR_OK;
+    driver->leave(before);
+    ok = ok && ops->wait(stream, event, NULL) == HR_OK;
+    ok = ok && ops->copy(stream, out, memory, BYTES, HR__COPY_D2H, NULL) == HR_OK;
+    ok = ok && ops->record(stream, event, NULL) == HR_OK;
+    ok = ok && ops->lend(event, NULL, NULL) == HR_OK;
+    expect(ok && has_come(value), what);
+}
+
 /* HIP has a handle of the default stream in its latest versions only. */
 int main(int argc, char **argv)
 {
     const char *name = argc > 1 ? argv[1] : "cuda";
     const bool is_hip = strncmp(name, "hip", strlen("hip")) == 0;
     void *foreign = NULL;
+    void *other = NULL;
     void *before;
     driver = is_hip ? &hr__hip_table : &hr__cuda_table;
     if (!open_all(name))
@@ -155,6 +176,7 @@ int main(int argc, char **argv)
     look_at_memory();
     driver->enter(context, &before);
     expect(driver->stream_create(&foreign) == 0, "a user's stream");
+    expect(driver->stream_create(&other) == 0, "and another");
     driver->leave(before);
     lend_to(foreign, 1, "the user's stream waits");
     take_back_from(foreign, 2, "the engine waits for the user's stream");
@@ -164,10 +186,14 @@ int main(int argc, char **argv)
     }
     lend_to((void *)PER_THREAD, 5, "the thread's default stream waits");
     take_back_from((void *)PER_THREAD, 6, "the engine waits for the thread's default stream");
+    take_back_from_two(foreign, other, 7, "the engine waits for two of the user's streams");
+    if (!is_hip)
+        take_back_from_two(foreign, (void *)LEGACY, 8, "and for one and the default stream");
     driver->enter(context, &before);
     expect(driver->event_query(ops->event_handle(event)) == 0,
            "the event's handle is the driver's");
     driver->stream_destroy(foreign);
+    driver->stream_destroy(other);
     driver->leave(before);
     close_all();
     return n_failed > 0 ? EXIT_FAILURE : EXIT_SUCCESS;

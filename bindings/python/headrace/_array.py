@@ -1,89 +1,632 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stand-in for P2's part: a chunk as a NumPy array."""
+"""Arrays in memory of the host or a GPU, that other libraries use where they are.
+
+============================ ================================================================
+NumPy                        ``array.numpy()``, ``numpy.asarray(array)``; from Python 3.12 on
+                             ``memoryview(array)``, too
+PyTorch, JAX, TensorFlow     ``torch.from_dlpack(array)``, ``jax.dlpack.from_dlpack(array)``
+CuPy, Numba, PyCUDA          ``cupy.asarray(array)``, ``numba.cuda.as_cuda_array(array)``:
+                             ``__cuda_array_interface__``
+============================ ================================================================
+
+Nothing is copied, but by ``numpy()`` of an array that is on a GPU. The memory stays as long as
+anybody uses it: this array, a view of it, a NumPy view, a tensor of another library, in any order
+and on any thread.
+"""
 
 from __future__ import annotations
 
-from typing import Any, Optional
+import operator
+from collections.abc import Iterator
+from types import TracebackType
+from typing import Any, Optional, Union
 
 import numpy
 
-from headrace import _native_standin
-from headrace._library import ffi, lib
+from headrace import _calls, _dlpack, _dtypes, _streams
+from headrace._foreign import Foreign, order_of
+from headrace._library import ffi, lib, native
+from headrace._memory import Memory
+
+_Shape = tuple[int, ...]
+
+
+def _product(shape: _Shape) -> int:
+    n = 1
+    for length in shape:
+        n *= length
+    return n
+
+
+def _strides(shape: _Shape, order: str, width: int) -> _Shape:
+    """Bytes from one element to the next, of each axis."""
+    strides = [0] * len(shape)
+    axes = range(len(shape))
+    for axis in axes if order == "F" else reversed(axes):
+        strides[axis] = width
+        width *= max(shape[axis], 1)
+    return tuple(strides)
 
 
 class Array:
-    def __init__(self, box: Any, chunk: Any) -> None:
-        self._box, self._chunk = box, chunk
-        _native_standin.box_retain(box)
-        self.nbytes = int(chunk.size)
-        self.ptr = int(ffi.cast("uintptr_t", chunk.data))
-        self.index, self.stream_offset = int(chunk.index), int(chunk.stream_offset)
-        self.source_offset, self.source = int(chunk.source_offset), int(chunk.source)
-        self.first = bool(chunk.flags & lib.HR_CHUNK_FIRST)
-        self.last = bool(chunk.flags & lib.HR_CHUNK_LAST)
-        self.device = "host"
+    """Elements without gaps, in C or Fortran order. Made by headrace.
 
-    def numpy(self) -> Any:
-        view = ffi.buffer(ffi.cast("char *", self.ptr), self.nbytes)
-        return numpy.frombuffer(view, dtype=numpy.uint8)
+    Attributes
+    ----------
+    shape : tuple of int
+        Elements of each axis. Types of less than a byte are counted in bytes, as NumPy has them.
+    dtype : numpy.dtype
+        Of an element; of types that NumPy lacks as ``ml_dtypes`` has them, without that package an
+        unsigned integer of as many bits.
+    dtype_name : str
+        headrace's name of the type: "f32", "bf16", ...
+    device : str
+        "host", "cuda:N" or "hip:N".
+    order : str
+        "C", or "F" for column-major.
+    base : object or None
+        The Python object whose memory it is, if it is one's.
+
+    Notes
+    -----
+    Threads may share it. Memory of a GPU is there, that is written, when an array is handed out.
+    Memory of a chunk is used again when its last user is gone, behind what is queued by then on
+    the streams that were named to ``__dlpack__`` or `record_stream`, and on those that were
+    PyTorch's and CuPy's current ones when ``__cuda_array_interface__`` was read. Streams live so
+    long.
+
+    Examples
+    --------
+    >>> array = of_numpy(numpy.arange(6, dtype="f4").reshape(2, 3))
+    >>> array
+    <headrace.Array (2, 3) f32 on host>
+    >>> array[1].numpy()
+    array([3., 4., 5.], dtype=float32)
+    >>> array.reshape(3, -1).view("u1").shape
+    (3, 8)
+    """
+
+    def __init__(
+        self, memory: Memory, ptr: int, shape: _Shape, dtype: _dtypes.DType, order: str = "C"
+    ) -> None:
+        self._memory = memory
+        self._ptr = ptr
+        self._type = dtype
+        self.shape = shape
+        self.order = order
+
+    # ---- what it is ----
+
+    @property
+    def dtype(self) -> numpy.dtype[Any]:
+        return self._type.numpy
+
+    @property
+    def dtype_name(self) -> str:
+        return self._type.name
+
+    @property
+    def device(self) -> str:
+        return self._memory.device
+
+    @property
+    def base(self) -> Any:
+        return self._memory.base
+
+    @property
+    def readonly(self) -> bool:
+        """Nobody may write to it."""
+        return self._memory.readonly
+
+    @property
+    def stream(self) -> Optional[int]:
+        """On which its elements are made; None: they are there."""
+        return self._memory.stream
+
+    @property
+    def ndim(self) -> int:
+        """How many axes it has."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """How many elements it has."""
+        return _product(self.shape)
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of an element."""
+        return int(self._type.numpy.itemsize)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements."""
+        return self.size * self.itemsize
+
+    @property
+    def strides(self) -> _Shape:
+        """Bytes from one element to the next, of each axis."""
+        return _strides(self.shape, self.order, self.itemsize)
+
+    @property
+    def ptr(self) -> int:
+        """Address of the first element, valid as long as this array is.
+
+        Raises
+        ------
+        ValueError
+            It was released.
+        """
+        self._memory.check()
+        return self._ptr
 
     def __len__(self) -> int:
-        return self.nbytes
+        if not self.shape:
+            raise TypeError("the array has no axis, and so no length")
+        return self.shape[0]
 
-    def release(self, stream: Optional[int] = None) -> None:
-        if self._box is not None:
-            lib.hr_chunk_release(self._chunk, ffi.NULL)
-            box, self._box = self._box, None
-            _native_standin.hrp_box_drop(box)
+    def __repr__(self) -> str:
+        order = "" if self.order == "C" else ", column-major"
+        kind = type(self).__name__
+        return f"<headrace.{kind} {self.shape} {self._type.name} on {self.device}{order}>"
 
-    def __enter__(self) -> Array:
-        return self
+    # ---- views ----
 
-    def __exit__(self, *_: object) -> None:
-        self.release()
+    def _derive(self, ptr: int, shape: _Shape, dtype: _dtypes.DType, order: str = "C") -> Array:
+        """A view, of the same class."""
+        made = object.__new__(type(self))
+        made.__dict__.update(self.__dict__)
+        made._ptr, made.shape, made._type, made.order = ptr, shape, dtype, order
+        return made
 
-    def __del__(self) -> None:
-        self.release()
+    def _check_order(self, what: str) -> None:
+        if self.order != "C" and self.ndim > 1:
+            raise ValueError(f"{what} of a column-major array: use its transpose, .T")
 
+    @property
+    def T(self) -> Array:  # noqa: N802 - NumPy's name
+        """The transpose, as a view."""
+        order = {"C": "F", "F": "C"}[self.order] if self.ndim > 1 else self.order
+        return self._derive(self.ptr, self.shape[::-1], self._type, order)
 
-def chunk_array(box: Any, chunk: Any, readonly: bool = False) -> Array:
-    return Array(box, chunk)
+    def view(self, dtype: Any) -> Array:
+        """The same bytes as elements of another type.
 
+        Parameters
+        ----------
+        dtype : str, numpy.dtype, type or DType
+            As in ``headrace.load``: "f4", "bf16", numpy.float32, ...
 
-def memory_array(context: Any, device: str, memory: Any, nbytes: int) -> Array:
-    chunk = ffi.new("struct hr_chunk *", {"data": memory, "size": nbytes})
-    return Array(_native_standin.hrp_box_create(None, None), chunk)
+        Returns
+        -------
+        Array
+            The last axis is as long as its bytes make it. It shares the memory.
 
+        Raises
+        ------
+        ValueError
+            The bytes of the last axis are no whole elements.
+        """
+        to = _dtypes.find(dtype)
+        width = int(to.numpy.itemsize)
+        if width == self.itemsize:
+            return self._derive(self.ptr, self.shape, to, self.order)
+        self._check_order("a view with wider or narrower elements")
+        last = (self.shape[-1] if self.shape else 1) * self.itemsize
+        if not self.shape or last % width:
+            raise ValueError(f"{last} bytes of the last axis are no whole elements of {to}")
+        return self._derive(self.ptr, (*self.shape[:-1], last // width), to)
 
-class Lent:
-    def __init__(self, device: str, ptr: int, shape: Any, dtype: Any, stream: Any, readonly: bool):
-        self.device, self._ptr, self.shape, self.dtype = device, ptr, shape, dtype
-        self.stream, self._readonly = stream, readonly
-        self.size = int(numpy.prod(shape))
-        self.nbytes = self.size * dtype.itemsize
+    def reshape(self, *shape: Union[int, _Shape]) -> Array:
+        """The same elements with other axes.
 
-    def end(self, why: str) -> None:
-        self._ended = why
+        Parameters
+        ----------
+        *shape : int or one tuple of int
+            Elements of each axis; one of them may be -1.
 
-    def __len__(self) -> int:
-        return int(self.shape[0])
+        Returns
+        -------
+        Array
+            It shares the memory.
+
+        Raises
+        ------
+        ValueError
+            Not as many elements.
+        """
+        self._check_order("another shape")
+        given: Any = shape[0] if len(shape) == 1 and isinstance(shape[0], tuple) else shape
+        wanted = [operator.index(length) for length in given]
+        known = _product(tuple(length for length in wanted if length != -1))
+        if wanted.count(-1) == 1 and known and self.size % known == 0:
+            wanted[wanted.index(-1)] = self.size // known
+        if min(wanted, default=0) < 0 or _product(tuple(wanted)) != self.size:
+            raise ValueError(f"{self.size} elements do not fill the shape {given}")
+        return self._derive(self.ptr, tuple(wanted), self._type)
+
+    def __getitem__(self, key: Union[int, slice]) -> Array:
+        """An element or a range of the first axis, as a view."""
+        if not isinstance(key, slice) and not hasattr(key, "__index__"):
+            raise TypeError("an Array is indexed along its first axis, by a number or a slice")
+        self._check_order("a part")
+        n = len(self)
+        step = self.nbytes // n if n else 0
+        if not isinstance(key, slice):
+            at = operator.index(key)
+            if not -n <= at < n:
+                raise IndexError(f"index {at} of {n}")
+            return self._derive(self.ptr + at % n * step, self.shape[1:], self._type)
+        begin, end, stride = key.indices(n)
+        if stride != 1:
+            raise ValueError("slices of an Array are without steps")
+        shape = (max(end - begin, 0), *self.shape[1:])
+        return self._derive(self.ptr + begin * step, shape, self._type)
+
+    def __iter__(self) -> Iterator[Array]:
+        return (self[i] for i in range(len(self)))
+
+    # ---- NumPy and buffers ----
+
+    def numpy(self) -> numpy.ndarray[Any, Any]:
+        """The elements as a NumPy array.
+
+        Returns
+        -------
+        numpy.ndarray
+            On the host a view, which keeps the memory by itself; of a GPU a copy.
+        """
+        if self.device != "host":
+            from headrace._transfer import to_host  # which needs this module
+
+            copied: numpy.ndarray[Any, Any] = to_host(self)
+            return copied
+        order: Any = self.order
+        view: numpy.ndarray[Any, Any]
+        view = numpy.ndarray(self.shape, self.dtype, self._bytes(), order=order)
+        return view
+
+    def _bytes(self) -> memoryview:
+        """On the host: a buffer that keeps the memory, whatever becomes of this array."""
+        return self._memory.buffer(self.ptr, self.nbytes)
+
+    def __array__(self, dtype: Any = None, copy: Optional[bool] = None) -> Any:
+        if copy is False and self.device != "host":
+            raise ValueError(f"the array is on {self.device}: NumPy cannot use it without a copy")
+        array = self.numpy()
+        if dtype is not None and numpy.dtype(dtype) != array.dtype:
+            if copy is False:
+                raise ValueError(f"the array is of {array.dtype}: as {dtype} it is a copy")
+            return array.astype(dtype)
+        return array.copy() if copy and self.device == "host" else array
+
+    @property
+    def __array_interface__(self) -> dict[str, Any]:
+        if self.device != "host" or (self.dtype.kind == "V" and self.dtype.names is None):
+            raise AttributeError("__array_interface__")  # NumPy asks __array__ then
+        # no address for data: whoever has the dictionary keeps the memory
+        return {**self.numpy().__array_interface__, "data": self._bytes()}
+
+    def __buffer__(self, flags: int) -> memoryview:
+        if self.device != "host":
+            raise BufferError(f"the array is on {self.device}: copy it by numpy()")
+        return self.numpy().data
+
+    # ---- GPUs ----
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
-        if hasattr(self, "_ended"):
-            raise ValueError(self._ended)
+        if self.device == "host":
+            raise AttributeError("__cuda_array_interface__")
+        ptr = self.ptr
+        if self.stream is None:
+            for stream in _streams.current(self.device):
+                self._memory.note(stream)
         return {
             "shape": self.shape,
             "typestr": self.dtype.str,
-            "data": (self._ptr, self._readonly),
-            "strides": None,
+            "descr": self.dtype.descr if self.dtype.names else [("", self.dtype.str)],
+            "data": (ptr if self.nbytes else 0, self.readonly),
+            "strides": None if self.order == "C" else self.strides,
             "version": 3,
             "stream": self.stream,
         }
 
+    def record_stream(self, stream: Any) -> None:
+        """Says that work on a stream uses the memory, so that it is used again only after it.
+
+        Parameters
+        ----------
+        stream : int or object
+            A handle, or a stream of PyTorch, CuPy, PyCUDA or Numba.
+
+        Notes
+        -----
+        What counts is what is queued when the last user of the memory is gone. On the host it says
+        nothing.
+        """
+        if self.device != "host":
+            self._memory.note(_streams.handle(stream))
+
+    # ---- DLPack ----
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return _dlpack.device_pair(self.device)
+
+    def __dlpack__(
+        self,
+        *,
+        stream: Optional[int] = None,
+        max_version: Optional[tuple[int, int]] = None,
+        dl_device: Optional[tuple[int, int]] = None,
+        copy: Optional[bool] = None,
+    ) -> Any:
+        elsewhere = dl_device is not None and tuple(dl_device) != self.__dlpack_device__()
+        if elsewhere or copy:
+            return self._copied(dl_device, copy).__dlpack__(max_version=max_version)
+        self._order_for(stream)
+        versioned = max_version is not None and max_version[0] >= 1
+        if self.base is not None:  # NumPy can keep a Python object
+            return _dlpack.request(self.numpy(), None, versioned)
+        return _dlpack.export(self._tensor(), self._memory.hold, versioned)
+
+    def _tensor(self) -> _dlpack.Tensor:
+        return _dlpack.Tensor(
+            ptr=self.ptr,
+            shape=self.shape,
+            strides=tuple(stride // self.itemsize for stride in self.strides),
+            dtype=self._type,
+            device=self.device,
+            readonly=self.readonly,
+        )
+
+    def _copied(self, dl_device: Optional[tuple[int, int]], copy: Optional[bool]) -> Array:
+        to = tuple(dl_device or self.__dlpack_device__())
+        if copy is False or to[0] != _dlpack.CPU:
+            raise BufferError(
+                f"the array is on {self.device}: on DLPack's device {to} it would be a copy, and "
+                "copies are made to the host only, where they are allowed"
+            )
+        array = self.numpy()
+        return of_numpy(array.copy(order="K") if self.device == "host" else array, self._type)
+
+    def _order_for(self, stream: Optional[int]) -> None:
+        """Between the work on this memory and the consumer's."""
+        self._memory.check()
+        if self.device == "host":
+            if stream is not None:
+                raise BufferError("the array is on the host, where there are no streams")
+            return
+        used_on = _streams.of_consumer(stream, self.device)
+        if self.stream is None and used_on is not None:
+            self._memory.note(used_on)
+        if self.stream is not None and used_on not in (None, self.stream):
+            raise BufferError(
+                f"the array is made on stream {self.stream:#x} and may be used there only: make "
+                "that the current stream first"
+            )
+
+    # ---- as a source or sink ----
+
+    def _described(self) -> Foreign:
+        return Foreign(
+            ptr=self.ptr,
+            nbytes=self.nbytes,
+            shape=self.shape,
+            dtype=self._type,
+            device=self.device,
+            order=self.order,
+            readonly=self.readonly,
+            stream=self.stream,
+            owner=self._memory.retained(),
+        )
+
+
+class Chunk(Array):
+    """A part of a stream, on loan from its pipeline, whose memory is used again.
+
+    Attributes
+    ----------
+    index : int
+        Its number in the stream.
+    stream_offset : int
+        Of its first byte in the stream that enters the kernels.
+    source_offset : int
+        Decoded byte of its source where its first byte was.
+    source : int
+        Number of that source.
+    n_units : int
+        Units of the last kernel's output in it; bytes, without kernels.
+    first, last : bool
+        Whether it is the first; whether it is known to be the last.
+    verified : bool
+        Decoded from frames whose checksums were checked.
+
+    Notes
+    -----
+    It goes back to the pipeline when its last user is gone, or by `release`. A pipeline stops when
+    all its chunks are out.
+    """
+
+    def __init__(self, memory: Memory, chunk: Any) -> None:
+        ptr = int(ffi.cast("uintptr_t", chunk.data))
+        super().__init__(memory, ptr, (int(chunk.size),), _dtypes.find("uint8"))
+        self.index = int(chunk.index)
+        self.stream_offset = int(chunk.stream_offset)
+        self.source_offset = int(chunk.source_offset)
+        self.source = int(chunk.source)
+        self.n_units = int(chunk.n_units)
+        self.first = bool(chunk.flags & lib.HR_CHUNK_FIRST)
+        self.last = bool(chunk.flags & lib.HR_CHUNK_LAST)
+        self.verified = bool(chunk.flags & lib.HR_CHUNK_VERIFIED)
+
+    def release(self, stream: Any = None) -> None:
+        """Gives the chunk back now, not when Python forgets it.
+
+        Parameters
+        ----------
+        stream : int or object, optional
+            As for `record_stream`.
+
+        Notes
+        -----
+        Its views (`view`, slices) are of no use afterwards. NumPy views and tensors of other
+        libraries are: they keep the memory until they are gone. A second call does nothing.
+        """
+        if stream is not None and not self._memory.ended:
+            self.record_stream(stream)
+        self._memory.end("the chunk was released")
+
+    def __enter__(self) -> Chunk:
+        return self
+
+    def __exit__(
+        self,
+        kind: Optional[type[BaseException]],
+        error: Optional[BaseException],
+        trace: Optional[TracebackType],
+    ) -> None:
+        self.release()
+
+
+# ---- making them -----------------------------------------------------------------------------
+
+
+def chunk_array(box: Any, chunk: Any, readonly: bool = False) -> Chunk:
+    """A chunk that was lent by hr_pipeline_next, as bytes.
+
+    Parameters
+    ----------
+    box : cffi pointer to hrp_box
+        Of its pipeline, which lives on until the chunk has come back.
+    chunk : cffi pointer to struct hr_chunk
+        Its loan is taken over.
+    readonly : bool, default False
+        Its memory is not the pipeline's: a source's, that nothing has changed.
+
+    Returns
+    -------
+    Chunk
+        When its data are there.
+
+    Raises
+    ------
+    MemoryError
+        Then the loan is still the caller's.
+    DeviceError
+        The device has failed. The chunk has gone back.
+    """
+    hold = native.hrp_hold_chunk(box, chunk)
+    device = "host" if hold == ffi.NULL else ffi.string(native.hrp_hold_device(hold)).decode()
+    memory = Memory(device, hold, readonly=readonly)
+    if device != "host":
+        error = _calls.new_error()
+        _calls.check(lib.hr_chunk_wait(chunk, ffi.NULL, error), error)
+    return Chunk(memory, chunk)
+
+
+def memory_array(
+    context: Any,
+    device: str,
+    memory: Any,
+    nbytes: int,
+    dtype: Any = "uint8",
+    shape: Optional[_Shape] = None,
+    order: str = "C",
+) -> Array:
+    """Memory of hr_device_alloc or hr_pipeline_gathered as an array, which is to free it.
+
+    Parameters
+    ----------
+    context : cffi pointer to hr_context
+        In which it was made.
+    device : str
+        "host", "cuda:N" or "hip:N".
+    memory : cffi pointer
+        It is taken over.
+    nbytes : int
+        Bytes.
+    dtype : str, numpy.dtype or DType, default "uint8"
+        Of an element.
+    shape : tuple of int, optional
+        Elements of each axis, by default one axis of all.
+    order : str, default "C"
+        "C" or "F".
+
+    Returns
+    -------
+    Array
+        Its last user frees the memory.
+
+    Raises
+    ------
+    MemoryError, ValueError
+        No memory; or the elements are not as many bytes. Then the memory is still the caller's.
+    """
+    kind = _dtypes.find(dtype)
+    width = int(kind.numpy.itemsize)
+    axes = (nbytes // width,) if shape is None else tuple(shape)
+    if _product(axes) * width != nbytes:
+        raise ValueError(f"{axes} elements of {kind} are not {nbytes} bytes")
+    hold = native.hrp_hold_memory(context, device.encode(), memory)
+    ptr = int(ffi.cast("uintptr_t", memory))
+    return Array(Memory(device, hold), ptr, axes, kind, order)
+
+
+def of_numpy(array: numpy.ndarray[Any, Any], dtype: Any = None) -> Array:
+    """A NumPy array as an Array, in its memory.
+
+    Parameters
+    ----------
+    array : numpy.ndarray
+        Contiguous, in C or Fortran order.
+    dtype : str or DType, optional
+        The true type, where NumPy has a stand-in.
+
+    Returns
+    -------
+    Array
+        Its ``base`` is the array.
+
+    Raises
+    ------
+    ValueError
+        It has gaps.
+    """
+    kind = _dtypes.from_numpy(array.dtype) if dtype is None else _dtypes.find(dtype)
+    order = order_of(array.shape, array.strides, array.itemsize)
+    if order is None:
+        raise ValueError("the NumPy array is not contiguous: make a contiguous copy of it first")
+    memory = Memory("host", base=array, readonly=not array.flags.writeable)
+    return Array(memory, array.ctypes.data, array.shape, kind, order)
+
 
 def lent_array(
-    device: str, ptr: int, shape: Any, dtype: Any, stream: Any, readonly: bool
-) -> tuple[Array, Any]:
-    lent: Any = Lent(device, ptr, shape, dtype, stream, readonly)
-    return lent, lent
+    device: str, ptr: int, shape: _Shape, dtype: Any, stream: Optional[int], readonly: bool
+) -> tuple[Array, Memory]:
+    """Memory that is somebody else's for a while: of a kernel's call.
+
+    Parameters
+    ----------
+    device : str
+        "cuda:N" or "hip:N".
+    ptr : int
+        Its address.
+    shape : tuple of int
+        Elements of each axis.
+    dtype : str, numpy.dtype or DType
+        Of an element.
+    stream : int or None
+        On which it is made and may be used.
+    readonly : bool
+        It is an input.
+
+    Returns
+    -------
+    array : Array
+        Other libraries can use it on the stream.
+    memory : Memory
+        Whose ``end(why)`` makes later use of the array raise.
+    """
+    memory = Memory(device, stream=stream, readonly=readonly)
+    return Array(memory, ptr, shape, _dtypes.find(dtype)), memory

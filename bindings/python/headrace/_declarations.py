@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Made by generate.py from headrace.h: change these instead.
+# Made by generate.py from headrace.h, headrace_python.h: change these instead.
 """The C interfaces, as cffi reads them."""
 
 DECLARATIONS = """
@@ -58,6 +58,7 @@ struct hr_context_config {
 };
 hr_status hr_context_create(const struct hr_context_config *config, hr_context **out,
                             hr_error *error);
+void hr_context_hold(hr_context *context);
 void hr_context_free(hr_context *context);
 typedef struct hr_loop hr_loop;
 enum hr_io_choice {
@@ -113,6 +114,7 @@ struct hr_source {
     void *user;
     uint64_t offset;
     uint64_t length;
+    void *stream;
 };
 struct hr_sink {
     uint32_t struct_size;
@@ -124,6 +126,7 @@ struct hr_sink {
     uint64_t size;
     hr_write_fn write;
     void *user;
+    void *stream;
 };
 enum hr_kernel_kind {
     HR_KERNEL_BUILTIN = 0,
@@ -257,6 +260,7 @@ struct hr_chunk {
 hr_status hr_pipeline_next(hr_pipeline *pipeline, int timeout_ms, struct hr_chunk *chunk,
                            hr_error *error);
 hr_status hr_chunk_wait(const struct hr_chunk *chunk, void *stream, hr_error *error);
+void hr_chunk_used(struct hr_chunk *chunk, void *stream);
 void hr_chunk_release(struct hr_chunk *chunk, void *stream);
 enum hr_type {
     HR_TYPE_I64 = 1,
@@ -313,4 +317,46 @@ struct hr_stats {
     uint64_t unpinned_bytes;
 };
 hr_status hr_pipeline_stats(const hr_pipeline *pipeline, struct hr_stats *stats);
+typedef struct hrp_box hrp_box;
+hrp_box *hrp_box_create(hr_loop *loop, hr_pipeline *pipeline);
+void hrp_box_drop(hrp_box *box);
+unsigned hrp_box_n_users(const hrp_box *box);
+typedef struct hrp_hold hrp_hold;
+hrp_hold *hrp_hold_chunk(hrp_box *box, const struct hr_chunk *chunk);
+hrp_hold *hrp_hold_memory(hr_context *context, const char *device, void *memory);
+int hrp_hold_note_stream(hrp_hold *hold, void *stream);
+hrp_hold *hrp_hold_retain(hrp_hold *hold);
+void hrp_hold_drop(hrp_hold *hold);
+const char *hrp_hold_device(const hrp_hold *hold);
+long hrp_n_holds(void);
+struct hrp_dl_tensor {
+    void *data;
+    int32_t device_type;
+    int32_t device_id;
+    int32_t ndim;
+    uint8_t code;
+    uint8_t bits;
+    uint16_t lanes;
+    int64_t *shape;
+    int64_t *strides;
+    uint64_t byte_offset;
+};
+struct hrp_dl_managed {
+    struct hrp_dl_tensor tensor;
+    void *context;
+    void (*deleter)(struct hrp_dl_managed *self);
+};
+enum { HRP_DL_READ_ONLY = 1, HRP_DL_COPIED = 2 };
+struct hrp_dl_versioned {
+    uint32_t major;
+    uint32_t minor;
+    void *context;
+    void (*deleter)(struct hrp_dl_versioned *self);
+    uint64_t flags;
+    struct hrp_dl_tensor tensor;
+};
+void *hrp_dlpack_export(const struct hrp_dl_tensor *tensor, hrp_hold *hold, int is_versioned,
+                        uint64_t flags);
+void hrp_dlpack_delete(void *managed, int is_versioned);
+void hrp_capsule_destructor(void *capsule);
 """

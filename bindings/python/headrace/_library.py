@@ -39,9 +39,4 @@ def _open(name: str) -> Any:
 
 
 lib: Any = _open("libheadrace.so.0")
-try:  # stand-in until libheadrace_python is there
-    native: Any = _open("libheadrace_python.so")
-except ImportError:
-    from headrace import _native_standin
-
-    native = _native_standin
+native: Any = _open("libheadrace_python.so")

@@ -20,6 +20,7 @@ HR_ELIMIT          LimitError             ValueError
 HR_EDEVICE         DeviceError            RuntimeError
 HR_ETIMEDOUT       TimedOutError          TimeoutError, errno ETIMEDOUT
 HR_ELOANED         LoanedError            BufferError
+(found in Python)  FormatError            ValueError
 ================== ====================== ==============================================
 
 What a Python function raises that a transfer called (a read, a write, a kernel) is raised as it is.
@@ -149,6 +150,10 @@ class TimedOutError(HeadraceError, TimeoutError):
 
 class LoanedError(HeadraceError, BufferError):
     """Every chunk is on loan: release one first, or set more (depth)."""
+
+
+class FormatError(HeadraceError, ValueError):
+    """A file is not what its format demands; the text names the file and the tensor to blame."""
 
 
 _CLASSES: dict[int, type[HeadraceError]] = {

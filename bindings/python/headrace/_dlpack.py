@@ -1,0 +1,237 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Capsules of DLPack, made and consumed.
+
+What ends the use of an exported tensor is in C and needs no interpreter: it may be called on any
+thread. Both kinds of capsules are spoken: "dltensor", and "dltensor_versioned" of version 1.x,
+which can say that the memory is not to be written to.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass
+from typing import Any, Callable, Optional
+
+from headrace import _dtypes
+from headrace._library import ffi, native
+
+CPU, CUDA, CUDA_HOST, ROCM, ROCM_HOST, CUDA_MANAGED = 1, 2, 3, 10, 11, 13
+"""DLDeviceType."""
+
+VERSION = (1, 0)
+"""The newest version that is spoken."""
+
+_HOST = (CPU, CUDA_HOST, ROCM_HOST)
+_NAMES = (b"dltensor", b"dltensor_versioned")  # a capsule refers to its name: constants
+_USED = (b"used_dltensor", b"used_dltensor_versioned")
+
+
+def _capsule_call(name: str, result: Any, *arguments: Any) -> Callable[..., Any]:
+    return ctypes.PYFUNCTYPE(result, *arguments)((name, ctypes.pythonapi))
+
+
+_new = _capsule_call(
+    "PyCapsule_New", ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p
+)
+_is_valid = _capsule_call("PyCapsule_IsValid", ctypes.c_int, ctypes.py_object, ctypes.c_char_p)
+_get_pointer = _capsule_call(
+    "PyCapsule_GetPointer", ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p
+)
+_set_name = _capsule_call("PyCapsule_SetName", ctypes.c_int, ctypes.py_object, ctypes.c_char_p)
+_destructor = int(ffi.cast("uintptr_t", native.hrp_capsule_destructor))
+
+
+def device_pair(device: str) -> tuple[int, int]:
+    """What ``__dlpack_device__`` says of a device.
+
+    Examples
+    --------
+    >>> device_pair("cuda:1"), device_pair("host")
+    ((2, 1), (1, 0))
+    """
+    if device == "host":
+        return CPU, 0
+    backend, _, number = device.partition(":")
+    return (CUDA if backend == "cuda" else ROCM), int(number or 0)
+
+
+def device_name(kind: int, number: int) -> str:
+    """The device of a ``__dlpack_device__``.
+
+    Raises
+    ------
+    BufferError
+        A kind that headrace has no backend for.
+
+    Examples
+    --------
+    >>> device_name(10, 0), device_name(3, 0)
+    ('hip:0', 'host')
+    """
+    if kind in _HOST:
+        return "host"
+    if kind in (CUDA, CUDA_MANAGED):
+        return f"cuda:{number}"
+    if kind == ROCM:
+        return f"hip:{number}"
+    raise BufferError(f"DLPack's device type {kind} is not the host's, nor CUDA's or ROCm's")
+
+
+@dataclass
+class Tensor:
+    """A tensor as DLPack tells of it.
+
+    Attributes
+    ----------
+    ptr : int
+        Address of the first element.
+    shape : tuple of int
+        Elements of each axis.
+    strides : tuple of int or None
+        In elements; None: C order.
+    dtype : DType
+        Of an element.
+    device : str
+        "host", "cuda:N" or "hip:N".
+    readonly : bool
+        It says so; capsules that are not versioned cannot.
+    owner : object or None
+        Of what is imported: ends the exporter's use when it is gone.
+    """
+
+    ptr: int
+    shape: tuple[int, ...]
+    strides: Optional[tuple[int, ...]]
+    dtype: _dtypes.DType
+    device: str
+    readonly: bool
+    owner: Any = None
+
+
+def export(tensor: Tensor, hold: Any, versioned: bool) -> Any:
+    """A capsule for another library.
+
+    Parameters
+    ----------
+    tensor : Tensor
+        What is in it.
+    hold : cffi pointer to hrp_hold, or None
+        Retained until the consumer, or the capsule if there is none, has ended its use.
+    versioned : bool
+        The kind that can say readonly.
+
+    Returns
+    -------
+    PyCapsule
+        "dltensor_versioned" or "dltensor".
+
+    Raises
+    ------
+    BufferError
+        A type that DLPack does not have, or a read-only tensor in a capsule that cannot say it.
+    """
+    dtype = tensor.dtype
+    if dtype.bits % 8:  # its bytes, as NumPy has them
+        dtype = _dtypes.find("uint8")
+    if dtype.dlpack is None:
+        raise BufferError(f"DLPack has no type for {dtype}")
+    if tensor.readonly and not versioned:
+        raise BufferError(
+            "the array is read-only, which only capsules of DLPack 1.0 say, and the library asked "
+            "for an older one: give it a copy, array.numpy().copy()"
+        )
+    struct = ffi.new("struct hrp_dl_tensor *")
+    shape = ffi.new("int64_t[]", tensor.shape)
+    strides = ffi.NULL if tensor.strides is None else ffi.new("int64_t[]", tensor.strides)
+    struct.data = ffi.cast("void *", tensor.ptr)
+    struct.device_type, struct.device_id = device_pair(tensor.device)
+    struct.ndim, struct.shape, struct.strides = len(tensor.shape), shape, strides
+    struct.code, struct.bits = dtype.dlpack
+    struct.lanes = 1
+    flags = native.HRP_DL_READ_ONLY if tensor.readonly else 0
+    made = native.hrp_dlpack_export(struct, hold or ffi.NULL, versioned, flags)
+    if made == ffi.NULL:
+        raise MemoryError("headrace: no memory for a tensor")
+    return _new(int(ffi.cast("uintptr_t", made)), _NAMES[versioned], _destructor)
+
+
+def _struct(capsule: Any) -> tuple[Any, bool]:
+    """The managed tensor in a capsule, and whether it is versioned."""
+    for versioned, name in enumerate(_NAMES):
+        if _is_valid(capsule, name):
+            kind = ("managed", "versioned")[versioned]
+            return ffi.cast(f"struct hrp_dl_{kind} *", _get_pointer(capsule, name)), bool(versioned)
+    if any(_is_valid(capsule, name) for name in _USED):
+        raise ValueError("the capsule of DLPack was consumed before: ask for a new one")
+    raise TypeError(f"{capsule!r} is no capsule of DLPack")
+
+
+def consume(capsule: Any) -> Tensor:
+    """Takes the tensor out of a capsule, once.
+
+    Parameters
+    ----------
+    capsule : PyCapsule
+        From ``__dlpack__()``.
+
+    Returns
+    -------
+    Tensor
+        The exporter's memory, in use until ``owner`` is gone.
+
+    Raises
+    ------
+    ValueError
+        It was consumed before.
+    BufferError
+        A version, device or type that is not spoken.
+    """
+    managed, versioned = _struct(capsule)
+    if versioned and managed.major > VERSION[0]:
+        raise BufferError(f"the capsule is of DLPack {managed.major}: 1 is spoken here")
+    tensor = managed.tensor
+    shape = tuple(tensor.shape[i] for i in range(tensor.ndim))
+    strides = None
+    if tensor.strides != ffi.NULL:
+        strides = tuple(tensor.strides[i] for i in range(tensor.ndim))
+    try:
+        dtype = _dtypes.from_dlpack(tensor.code, tensor.bits, tensor.lanes)
+    except ValueError as error:
+        raise BufferError(str(error)) from None
+    device = device_name(tensor.device_type, tensor.device_id)
+    _set_name(capsule, _USED[versioned])
+    return Tensor(
+        ptr=int(ffi.cast("uintptr_t", tensor.data)) + tensor.byte_offset,
+        shape=shape,
+        strides=strides,
+        dtype=dtype,
+        device=device,
+        readonly=bool(versioned and managed.flags & native.HRP_DL_READ_ONLY),
+        owner=ffi.gc(managed, lambda done: native.hrp_dlpack_delete(done, versioned)),
+    )
+
+
+def request(exporter: Any, stream: Optional[int], versioned: bool = True) -> Any:
+    """Asks an object for a capsule, versioned if it can.
+
+    Parameters
+    ----------
+    exporter : object
+        With ``__dlpack__``.
+    stream : int or None
+        What the memory is used on: the exporter orders its work before that. None for the host.
+    versioned : bool, default True
+        Whether that kind is wanted.
+
+    Returns
+    -------
+    PyCapsule
+        Not consumed yet.
+    """
+    arguments = {} if stream is None else {"stream": stream}
+    if not versioned:
+        return exporter.__dlpack__(**arguments)
+    try:
+        return exporter.__dlpack__(max_version=VERSION, **arguments)
+    except TypeError:  # of before DLPack 1.0
+        return exporter.__dlpack__(**arguments)

@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files of numbers without a header: type and shape come from the caller."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Optional, Sequence, Tuple, Union
+
+import numpy as np
+
+from .. import _dtypes
+from .._dtypes import DType
+from . import FormatError
+from .tensor import TensorInfo, measure
+
+__all__ = ["describe"]
+
+
+def describe(
+    size: int,
+    dtype: Any,
+    shape: Union[None, int, Sequence[int]] = None,
+    *,
+    offset: int = 0,
+    where: str = "<raw>",
+    path: Optional[str] = None,
+) -> TensorInfo:
+    """The array that a file without a header holds.
+
+    Parameters
+    ----------
+    size : int, bytes
+        Of the whole file, or of the data once decoded.
+    dtype : str, numpy.dtype or DType
+        See `headrace._dtypes.find`; a byte order (``">f4"``) is kept as ``TensorInfo.swap``.
+    shape : int, sequence of int or None, default None
+        One dimension may be -1: as many as there are. None: (-1,).
+    offset : int, bytes, default 0
+        Where the data begin.
+    where : str, default "<raw>"
+        For messages.
+    path : str or None, default None
+        For ``TensorInfo.path``.
+
+    Returns
+    -------
+    TensorInfo
+
+    Raises
+    ------
+    FormatError
+        The file is too short for the shape, or ends within an element or row where the shape has
+        a -1. Bytes behind a shape that is fully given are left alone.
+    ValueError
+        The type is unknown, or the shape has two -1.
+
+    Examples
+    --------
+    >>> describe(24, "f4").shape, describe(24, ">f4", (2, -1)).shape
+    ((6,), (2, 3))
+    """
+    found = _dtypes.find(dtype)
+    dims = (-1,) if shape is None else (shape,) if isinstance(shape, int) else tuple(shape)
+    if dims.count(-1) > 1:
+        raise ValueError(f"shape {list(dims)}: only one dimension can be -1")
+    if offset < 0 or offset > size:
+        raise FormatError(f"{where}: offset {offset} is not within the file of {size} bytes")
+    there = size - offset
+    if -1 in dims:
+        dims = _fill(dims, found, there, where)
+    nbytes = measure(found, dims, where)
+    if nbytes > there:
+        raise FormatError(
+            f"{where}: shape {list(dims)} of {found} needs {nbytes} bytes, the file has {there}"
+        )
+    swap = 0 if found is dtype else _swap(dtype)
+    return TensorInfo("", found, dims, offset, nbytes, swap=swap, path=path)
+
+
+def _fill(dims: Tuple[int, ...], dtype: DType, there: int, where: str) -> Tuple[int, ...]:
+    """Put the number that uses up the file in the place of -1."""
+    others = math.prod(n for n in dims if n != -1)
+    if others <= 0:
+        raise ValueError(f"shape {list(dims)}: -1 beside a dimension below 1 tells nothing")
+    count, rest = divmod(8 * there, dtype.bits * others)
+    if rest != 0:
+        raise FormatError(
+            f"{where}: {there} bytes are no whole number of {others} x {dtype.bits} bits "
+            f"(shape {list(dims)} of {dtype})"
+        )
+    return tuple(count if n == -1 else n for n in dims)
+
+
+def _swap(dtype: Any) -> int:
+    try:
+        return _dtypes.swap_width(np.dtype(dtype))
+    except TypeError:  # a word that NumPy does not know has no byte order
+        return 0
