@@ -4,10 +4,13 @@
 from __future__ import annotations
 
 import gc
+import time
 import weakref
 from typing import Any, TypeVar
 
 from headrace._library import ffi
+
+_COLLECTIONS = 10
 
 Self = TypeVar("Self", bound="Lent")
 
@@ -46,6 +49,9 @@ class Lent:
     def __exit__(self, kind: object, error: object, trace: object) -> None:
         if kind is not None or not self._is_left():
             return  # the traceback of an exception has the views, too
-        gc.collect()  # they may be in a cycle
-        if self._is_left():
-            raise BufferError(f"{self._who} kept a view of memory that is used again: copy it")
+        for _ in range(_COLLECTIONS):  # they may be in a cycle
+            gc.collect()  # does nothing while another thread collects
+            if not self._is_left():
+                return
+            time.sleep(0.001)
+        raise BufferError(f"{self._who} kept a view of memory that is used again: copy it")
