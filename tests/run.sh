@@ -7,6 +7,7 @@ set -u
 export LC_ALL=C.UTF-8
 cd "$(dirname "$0")/.." || exit 2
 . tests/support/run_lib.sh
+. tests/support/run_python.sh
 
 need_packages || exit 2
 need_amd_clang
@@ -33,6 +34,8 @@ run_main 'test: conformance/conformance, cuda over a fake driver' \
 run_gpu test
 run_hip_over_cuda test
 run_kernels_numpy
+run_python test
+run_pip test
 run_replay test
 run_scripts test cli
 run_mains test faults

@@ -371,25 +371,3 @@ run_tidy() {
         count 1 0 0 "$label (${#files[@]} files)"
     fi
 }
-
-# run_kernels_numpy: the host kernels alone in a shared object, against NumPy in a virtual environment.
-run_kernels_numpy() {
-    local label='python/test_kernels_numpy' object=build/kernels.so said
-    if ! { [ -x build/venv/bin/pytest ] || { python3 -m venv build/venv &&
-        build/venv/bin/pip install -q numpy pytest; }; } >build/venv.log 2>&1; then
-        rm -rf build/venv
-        count 0 0 1 "$label: no virtual environment with numpy and pytest (build/venv.log)"
-        return
-    fi
-    check 'kernels as a shared object' gcc -std=c11 -D_GNU_SOURCE -O3 -ffp-contract=off -fPIC \
-        -shared -o "$object" backends/host/*_kernels.c \
-        backends/host/{crc32,crc32_x86,exact_sum,kernel_spec}.c
-    said=$(HR_KERNELS_SO=$PWD/$object timeout "$time_limit" build/venv/bin/pytest -q \
-        -p no:cacheprovider tests/python/test_kernels_numpy.py 2>&1)
-    number() { sed -nE "s/.*\b([0-9]+) $1.*/\1/p" <<<"$said" | tail -n 1; }
-    local passed failed skipped
-    passed=$(number passed) failed=$(number '(failed|error)') skipped=$(number skipped)
-    [ -n "$passed$failed$skipped" ] || failed=1
-    count "${passed:-0}" "${failed:-0}" "${skipped:-0}" "$label"
-    [ -z "$failed" ] || tail -n 40 <<<"$said"
-}
