@@ -21,7 +21,9 @@ from headrace._context import Context
 from headrace._devices import Device, devices
 from headrace._ends import NULL, DeviceMemory, Range
 from headrace._kernel import Kernel
+from headrace._load import load
 from headrace._pipeline import Pipeline
+from headrace._save import save
 from headrace._stats import StageStats, Stats
 from headrace.errors import HeadraceError
 
@@ -41,5 +43,7 @@ __all__ = [
     "Stats",
     "devices",
     "errors",
+    "load",
+    "save",
     "version",
 ]

@@ -171,8 +171,6 @@ def _of_array(given: Any, writable: bool) -> Optional[End]:
         end.device = found.device
         if found.stream is not None:
             end.fields["stream"] = ffi.cast("void *", found.stream)
-        if found.stream is not None:
-            end.fields["stream"] = ffi.cast("void *", found.stream)
     return end
 
 

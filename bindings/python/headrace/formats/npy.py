@@ -287,7 +287,11 @@ def _descr(dtype: Any) -> Any:
     stored: np.dtype[Any] = np.dtype(known.numpy if known else dtype)
     known = known or _dtypes.from_numpy(stored)
     descr = np.lib.format.dtype_to_descr(stored)
-    if known.is_standin or np.lib.format.descr_to_dtype(descr) != stored:
+    try:
+        is_told = np.lib.format.descr_to_dtype(descr) == stored
+    except TypeError:
+        is_told = False
+    if known.is_standin or not is_told:
         raise ValueError(
             f"the .npy format has no name for {known}: save as .safetensors, or view the array "
             "as unsigned integers"

@@ -1,0 +1,650 @@
+# SPDX-License-Identifier: Apache-2.0
+"""load against numpy.load and the reference safetensors package, plain and encoded."""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+
+import headrace as hr
+from headrace import _load_parts, errors
+from headrace.formats import FormatError, safetensors
+
+ml_dtypes = pytest.importorskip("ml_dtypes")
+reference = pytest.importorskip("safetensors.numpy")
+deserialize = pytest.importorskip("safetensors").deserialize
+
+driven = settings(
+    deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+DTYPES = [
+    "?",
+    "u1",
+    "i1",
+    "<i2",
+    ">u2",
+    "<i4",
+    ">i8",
+    "<f2",
+    ">f4",
+    "<f8",
+    ">f8",
+    "<c8",
+    ">c16",
+    "<M8[ns]",
+    ">m8[s]",
+    "<U5",
+    ">U3",
+    "S7",
+    [("a", "<i4"), ("b", ">f8", (2,))],
+]
+dtypes = st.sampled_from([np.dtype(word) for word in DTYPES])
+shapes = arrays.array_shapes(min_dims=0, max_dims=4, min_side=0, max_side=9)
+chunk_sizes = st.sampled_from([0, 64, 1000, 4096, 65536])
+
+
+def filled(dtype, shape, order="C"):
+    """Bytes that differ from place to place; of strings only ASCII."""
+    dtype = np.dtype(dtype)
+    n = int(np.prod(shape)) * dtype.itemsize
+    data = (np.arange(n, dtype="u4") * 7 % 101 + 1).astype("u1")
+    if dtype.kind == "b":
+        data %= 2
+    if dtype.kind == "U":
+        return np.arange(int(np.prod(shape))).astype(dtype).reshape(shape, order=order)
+    return data.view(dtype)[: int(np.prod(shape))].reshape(shape, order=order)
+
+
+def by_reference(path):
+    """The tensors as the reference package finds them; its load_file has no floats of 8 bits."""
+    found = deserialize(path.read_bytes())
+    return {
+        name: np.frombuffer(t["data"], hr._dtypes.from_safetensors(t["dtype"]).numpy).reshape(
+            t["shape"]
+        )
+        for name, t in found
+    }
+
+
+def encoded(path, how):
+    """The same file as zstd; "table" has a seek table and small frames, "plain" has none."""
+    out = f"{path}.zst"
+    hr.Pipeline(path, out, encode="zstd", frame_size=4096).run()
+    if how == "plain":  # a skippable frame at the end, but not one that is a table
+        with open(out, "ab") as file:
+            file.write(struct.pack("<II", 0x184D2A50, 4) + b"none")
+    return out
+
+
+HOW = ["raw", "table", "plain"]
+
+
+def stored(path, how):
+    return str(path) if how == "raw" else encoded(str(path), how)
+
+
+def same(got, wanted):
+    """Equal to an array of NumPy's, but for byte order: value by value, and in the same order."""
+    array = got.numpy()
+    native = wanted if wanted.dtype.names else wanted.astype(wanted.dtype.newbyteorder("="))
+    assert (got.shape, array.dtype) == (wanted.shape, native.dtype)
+    assert array.tobytes("A") == native.tobytes("A")
+    if wanted.size and sum(n > 1 for n in wanted.shape) > 1:
+        assert got.strides == wanted.strides
+
+
+# ---- .npy ------------------------------------------------------------------------------------
+
+
+@driven
+@given(dtypes, shapes, st.sampled_from("CF"), chunk_sizes, st.sampled_from(HOW))
+def test_npy_is_what_numpy_loads(tmp_path, dtype, shape, order, chunk_size, how):
+    path = tmp_path / "a.npy"
+    np.save(path, filled(dtype, shape, order))
+    same(hr.load(stored(path, how), chunk_size=chunk_size), np.load(path))
+
+
+@pytest.mark.parametrize("version", [(1, 0), (2, 0), (3, 0)])
+@pytest.mark.parametrize("how", HOW)
+def test_versions_of_npy(tmp_path, version, how, io):
+    path = tmp_path / "a.npy"
+    with open(path, "wb") as file:
+        np.lib.format.write_array(file, filled("f4", (3, 5)), version=version)
+    same(hr.load(stored(path, how), io=io), np.load(path))
+
+
+@pytest.mark.parametrize("how", HOW)
+@pytest.mark.parametrize("n", [0, 1, 4095, 4096, 4097, 1_000_003])
+def test_sizes(tmp_path, how, n, io):
+    path = tmp_path / "a.npy"
+    np.save(path, filled("u1", (n,)))
+    same(hr.load(stored(path, how), io=io, chunk_size=4096, depth=2), np.load(path))
+
+
+def test_what_follows_the_data_is_left_alone(tmp_path):
+    path = tmp_path / "a.npy"
+    with open(path, "wb") as file:
+        np.save(file, filled("f4", (7,)))
+        np.save(file, filled("f8", (9,)))
+    wanted = np.load(path)
+    for how in HOW:
+        same(hr.load(stored(path, how)), wanted)
+
+
+def test_objects_are_refused(tmp_path):
+    path = tmp_path / "a.npy"
+    np.save(path, np.array([print], dtype=object), allow_pickle=True)
+    for how in HOW:
+        with pytest.raises(FormatError, match="unpickle"):
+            hr.load(stored(path, how))
+
+
+@pytest.mark.parametrize("how", HOW)
+@pytest.mark.parametrize("left", [5, 100, 128, 129, 9000])
+def test_an_npy_cut_short_names_the_file(tmp_path, how, left):
+    path = tmp_path / "a.npy"
+    np.save(path, filled("f8", (4000,)))
+    path.write_bytes(path.read_bytes()[:left])
+    with pytest.raises((FormatError, EOFError), match=r"a\.npy"):
+        hr.load(stored(path, how))
+
+
+@pytest.mark.parametrize("left", [0.2, 0.999])
+def test_a_zst_cut_short_names_the_file(tmp_path, left):
+    path = tmp_path / "a.npy"
+    np.save(path, np.random.default_rng(1).random(9000))
+    out = encoded(path, "table")
+    with open(out, "r+b") as file:
+        file.truncate(int(file.seek(0, 2) * left))
+    if left > 0.99:  # only the seek table
+        same(hr.load(out), np.load(path))
+        return
+    with pytest.raises((errors.HeadraceError, FormatError), match=r"a\.npy\.zst"):
+        hr.load(out)
+
+
+def test_a_damaged_zst_names_the_file(tmp_path):
+    path = tmp_path / "a.npy"
+    np.save(path, np.random.default_rng(1).random(9000))
+    for at in (20, 30000):
+        out = encoded(path, "table")
+        with open(out, "r+b") as file:
+            file.seek(at)
+            file.write(b"\xff" * 64)
+        with pytest.raises((errors.CorruptError, FormatError), match=r"a\.npy\.zst"):
+            hr.load(out)
+
+
+def test_a_file_that_is_not_there(tmp_path):
+    with pytest.raises(FileNotFoundError, match="nowhere"):
+        hr.load(tmp_path / "nowhere.npy")
+    with pytest.raises(ValueError, match="regular"):
+        hr.load("/dev/null", dtype="f4")
+
+
+def test_what_no_kernel_swaps_is_refused(tmp_path):
+    path = tmp_path / "a.npy"
+    np.save(path, np.zeros(3, np.dtype("longdouble").newbyteorder(">")))
+    with pytest.raises(ValueError, match=r"a\.npy.*>f16"):
+        hr.load(path)
+
+
+# ---- slices ----------------------------------------------------------------------------------
+
+
+def index_of(n):
+    if n == 0:
+        return st.slices(n).filter(lambda s: s.step is None or s.step > 0)
+    return st.one_of(
+        st.integers(-n, n - 1), st.slices(n).filter(lambda s: s.step is None or s.step > 0)
+    )
+
+
+@driven
+@given(st.data())
+def test_slices_are_numpys(tmp_path, monkeypatch, data):
+    shape = data.draw(shapes)
+    index = tuple(data.draw(index_of(n)) for n in shape[: data.draw(st.integers(0, len(shape)))])
+    order = data.draw(st.sampled_from("CF"))
+    dtype = data.draw(dtypes)
+    path = tmp_path / "a.npy"
+    np.save(path, filled(dtype, shape, order))
+    wanted = np.load(path)[index]
+    monkeypatch.setattr(_load_parts, "_RUN_PITCH", data.draw(st.sampled_from([0, 50, 1 << 18])))
+    monkeypatch.setattr(_load_parts, "_PIECE", data.draw(st.sampled_from([1, 50, 500, 1 << 22])))
+    got = hr.load(stored(path, data.draw(st.sampled_from(HOW))), slices=index)
+    assert got.shape == np.shape(wanted)
+    native = np.asarray(wanted, dtype)
+    if not native.dtype.names:
+        native = native.astype(native.dtype.newbyteorder("="))
+    assert got.numpy().tobytes() == native.tobytes()
+
+
+def test_only_what_is_needed_is_read(tmp_path, monkeypatch):
+    read = []
+    monkeypatch.setattr(
+        _load_parts.File,
+        "range",
+        lambda self, a, b: read.append((a, b)) or hr.Range(self.fd, a, b - a),
+    )
+    path = tmp_path / "a.npy"
+    np.save(path, filled("u1", (8, 1 << 20)))
+    got = hr.load(path, slices=(slice(2, 4), slice(0, 1 << 19)))
+    assert got.numpy().tobytes() == np.load(path)[2:4, : 1 << 19].tobytes()
+    assert [b - a for a, b in read] == [1 << 19, 1 << 19]
+
+
+@pytest.mark.parametrize("index", [9, (0, 0, 0), slice(None, None, -1), "a", (..., ...)])
+def test_wrong_indices_name_the_file(tmp_path, index):
+    path = tmp_path / "a.npy"
+    np.save(path, filled("f4", (4, 4)))
+    with pytest.raises((ValueError, IndexError, TypeError), match=r"a\.npy"):
+        hr.load(path, slices=index)
+
+
+# ---- casts -----------------------------------------------------------------------------------
+
+
+@driven
+@given(
+    st.sampled_from(["u1", "i1", "<i2", "u2", "<i4", "<i8", "<f2", ">f4", "<f8", ">i4"]),
+    st.sampled_from(["uint8", "int8", "i2", "int32", "int64", "f2", "f4", "f8", "bf16"]),
+    shapes,
+    st.sampled_from(HOW),
+    chunk_sizes,
+)
+def test_casts(tmp_path, source, target, shape, how, chunk_size):
+    path = tmp_path / "a.npy"
+    np.save(path, (np.arange(int(np.prod(shape))) % 100).astype(source).reshape(shape))
+    got = hr.load(stored(path, how), dtype=target, chunk_size=chunk_size)
+    wanted = np.load(path)
+    assert got.shape == shape and got.dtype_name == hr._dtypes.find(target).name
+    assert (got.numpy().astype("f8") == wanted.astype("f8")).all()
+
+
+def test_a_cast_that_no_kernel_does_names_file_and_tensor(tmp_path):
+    path = tmp_path / "m.safetensors"
+    reference.save_file({"mask": np.ones(3, bool)}, path)
+    with pytest.raises(ValueError, match=r'm\.safetensors: tensor "mask".*no cast'):
+        hr.load(path, dtype={"mask": "f4"})
+
+
+# ---- .safetensors ----------------------------------------------------------------------------
+
+KINDS = ["U8", "I8", "BOOL", "F16", "BF16", "F8_E4M3", "I32", "F32", "F64", "I64"]
+
+
+def hand_made(path, tensors, pad=0):
+    """A file with tensors as they come, also at odd addresses: name -> (kind, shape)."""
+    header, data = {}, b""
+    for i, (name, (kind, shape)) in enumerate(tensors.items()):
+        n = int(np.prod(shape)) * hr._dtypes.from_safetensors(kind).bits // 8
+        header[name] = {
+            "dtype": kind,
+            "shape": list(shape),
+            "data_offsets": [len(data), len(data) + n],
+        }
+        data += (
+            ((np.arange(n, dtype="u4") * (2 * i + 7)) % (2 if kind == "BOOL" else 53))
+            .astype("u1")
+            .tobytes()
+        )
+    text = json.dumps(header).encode() + b" " * pad
+    path.write_bytes(struct.pack("<Q", len(text)) + text + data)
+    return data
+
+
+models = st.dictionaries(
+    st.text("abcdefg.", min_size=1, max_size=6),
+    st.tuples(st.sampled_from(KINDS), shapes),
+    max_size=8,
+)
+
+
+@driven
+@given(models, st.integers(0, 9), st.sampled_from(HOW), chunk_sizes)
+def test_safetensors_are_what_the_reference_loads(tmp_path, tensors, pad, how, chunk_size):
+    path = tmp_path / "m.safetensors"
+    hand_made(path, tensors, pad)
+    got = hr.load(stored(path, how), chunk_size=chunk_size)
+    wanted = by_reference(path)
+    assert set(got) == set(wanted)
+    for name, array in got.items():
+        assert array.ptr % 256 == 0 or not array.nbytes
+        assert (array.shape, array.dtype) == (wanted[name].shape, wanted[name].dtype)
+        assert array.numpy().tobytes() == wanted[name].tobytes()
+
+
+@driven
+@given(models, st.sampled_from(HOW), st.sampled_from(["f4", "f8", "f2", "bf16"]))
+def test_floats_of_a_model_become_one_type(tmp_path, tensors, how, to):
+    tensors = {n: (k, s) for n, (k, s) in tensors.items() if k != "F8_E4M3"}
+    path = tmp_path / "m.safetensors"
+    hand_made(path, tensors)
+    wanted = by_reference(path)
+    with np.errstate(all="ignore"):
+        for name, array in hr.load(stored(path, how), dtype=to).items():
+            is_float = tensors[name][0] in ("F16", "BF16", "F32", "F64")
+            target = hr._dtypes.find(to).numpy if is_float else wanted[name].dtype
+            assert array.dtype == target
+            cast = wanted[name].astype("f8").astype(target) if is_float else wanted[name]
+            np.testing.assert_array_equal(array.numpy().astype("f8"), cast.astype("f8"))
+
+
+@driven
+@given(st.data())
+def test_chosen_tensors_and_slices_of_a_model(tmp_path, monkeypatch, data):
+    tensors = data.draw(models.filter(bool))
+    path = tmp_path / "m.safetensors"
+    hand_made(path, tensors)
+    keys = data.draw(st.lists(st.sampled_from(sorted(tensors)), min_size=1, unique=True))
+    slices = {}
+    for name in keys:
+        shape = tensors[name][1]
+        slices[name] = tuple(data.draw(index_of(n)) for n in shape)
+    monkeypatch.setattr(_load_parts, "_RUN_PITCH", data.draw(st.sampled_from([0, 50, 1 << 18])))
+    how = data.draw(st.sampled_from(HOW))
+    got = hr.load(stored(path, how), keys=keys, slices=slices)
+    wanted = by_reference(path)
+    assert set(got) == set(keys)
+    for name in keys:
+        assert got[name].numpy().tobytes() == np.asarray(wanted[name][slices[name]]).tobytes()
+
+
+def test_names_by_pattern_and_unknown_names(tmp_path):
+    path = tmp_path / "m.safetensors"
+    hand_made(path, {"a.w": ("F32", (3,)), "a.b": ("U8", (1,)), "c.w": ("F64", (2,))})
+    assert list(hr.load(path, keys="*.w")) == ["a.w", "c.w"]
+    with pytest.raises(KeyError, match=r"m\.safetensors.*a\.x"):
+        hr.load(path, keys=["a.x"])
+    with pytest.raises(KeyError, match=r"m\.safetensors.*a\.x"):
+        hr.load(path, dtype={"a.x": "f4"})
+    with pytest.raises(ValueError, match=r"m\.safetensors.*a\.x"):
+        hr.load(path, slices={"a.x": 0})
+
+
+def test_tensors_share_one_allocation(tmp_path):
+    path = tmp_path / "m.safetensors"
+    hand_made(path, {"a": ("U8", (1_000_003,)), "b": ("F32", (9,)), "c": ("F64", (2,))})
+    got = hr.load(path)
+    a, b, c = got["a"], got["b"], got["c"]
+    assert (b.ptr - a.ptr, c.ptr - b.ptr) == (1_000_192, 256)
+    wanted = by_reference(path)
+    del got, a, b
+    assert c.numpy().tobytes() == wanted["c"].tobytes()
+
+
+@pytest.mark.parametrize("how", HOW)
+def test_data_longer_than_the_ring_at_odd_addresses(tmp_path, how, io):
+    path = tmp_path / "m.safetensors"
+    hand_made(path, {"a": ("U8", (1_000_003,)), "b": ("F32", (50_000,)), "c": ("BF16", (999,))}, 3)
+    wanted = by_reference(path)
+    for name, array in hr.load(stored(path, how), io=io, chunk_size=4096, depth=2).items():
+        assert array.numpy().tobytes() == wanted[name].tobytes()
+
+
+@pytest.mark.parametrize("how", HOW)
+@pytest.mark.parametrize("header", [{}, {"__metadata__": {"format": "pt"}}])
+def test_nothing_inside(tmp_path, how, header):
+    path = tmp_path / "m.safetensors"
+    text = json.dumps(header).encode()
+    path.write_bytes(struct.pack("<Q", len(text)) + text)
+    assert hr.load(stored(path, how)) == {}
+
+
+@pytest.mark.parametrize("how", HOW)
+@pytest.mark.parametrize("change", [-1, -300, 1, 70_000])
+@pytest.mark.parametrize("aligned", [True, False])
+def test_a_model_cut_short_or_too_long(tmp_path, how, change, aligned):
+    path = tmp_path / "m.safetensors"
+    n = 256 if aligned else 255
+    hand_made(path, {"a": ("F64", (n,)), "b": ("F32", (n,)), "last": ("U8", (n + 1,))})
+    data = path.read_bytes()
+    path.write_bytes(data[:change] if change < 0 else data + bytes(change))
+    with pytest.raises((FormatError, EOFError), match=r"m\.safetensors.*(last|belong|end)"):
+        hr.load(stored(path, how))
+
+
+@pytest.mark.parametrize("n", [512, 1 << 19])
+@pytest.mark.parametrize("how", [{}, {"dtype": "f4"}, {"slices": {"last": (..., slice(3))}}])
+def test_a_file_that_shrinks_meanwhile_names_the_tensor(tmp_path, monkeypatch, n, how):
+    path = tmp_path / "m.safetensors"
+    hand_made(path, {"first": ("F64", (n,)), "last": ("F64", (n // 4, 4))})
+    parse = safetensors.read
+
+    def then_cut(file):
+        found = parse(file)
+        with open(path, "r+b") as cut:
+            cut.truncate(path.stat().st_size - 100)
+        return found
+
+    monkeypatch.setattr(safetensors, "read", then_cut)
+    with pytest.raises(EOFError, match=r'm\.safetensors: tensor "last"'):
+        hr.load(path, **how)
+
+
+def test_small_floats(tmp_path):
+    path = tmp_path / "m.safetensors"
+    kinds = ["BF16", "F8_E4M3", "F8_E5M2", "F8_E8M0", "F4", "F6_E2M3"]
+    data = hand_made(path, {kind: (kind, (4, 8)) for kind in kinds})
+    got = hr.load(path)
+    assert b"".join(got[kind].numpy().tobytes() for kind in kinds) == data
+    assert got["BF16"].dtype == ml_dtypes.bfloat16 and got["F4"].shape == (4, 4)
+    half = hr.load(path, slices={"F4": (slice(0, 2), slice(2, 6))}, keys=["F4"])["F4"]
+    assert half.numpy().tobytes() == got["F4"].numpy()[:2, 1:3].tobytes()
+
+
+def test_small_floats_without_ml_dtypes(tmp_path, python):
+    path = tmp_path / "m.safetensors"
+    data = hand_made(path, {"a": ("BF16", (4, 8)), "b": ("F8_E5M2", (5,))})
+    program = python(
+        """
+        import sys
+        sys.modules["ml_dtypes"] = None
+        import headrace as hr
+        got = hr.load(sys.argv[1])
+        print(got["a"].dtype, got["a"].dtype_name, got["b"].dtype, got["b"].dtype_name)
+        print((got["a"].numpy().tobytes() + got["b"].numpy().tobytes()).hex())
+        print(hr.load(sys.argv[1], keys="a", dtype="f4")["a"].dtype)
+        """,
+        str(path),
+    )
+    said, wrong = program.communicate(timeout=60)
+    assert (said.split("\n")[:3], wrong) == (
+        ["uint16 bf16 uint8 f8_e5m2", data.hex(), "float32"],
+        "",
+    )
+
+
+# ---- several files ---------------------------------------------------------------------------
+
+
+def sharded(folder):
+    weights = {}
+    for i in range(3):
+        tensors = {f"t{i}.{j}": filled("i2", (i + 1, 100 + j)).astype("f4") for j in range(3)}
+        reference.save_file(tensors, folder / f"m-{i}.safetensors")
+        weights.update(tensors)
+    path = folder / "m.safetensors.index.json"
+    names = {name: f"m-{name[1]}.safetensors" for name in weights}
+    path.write_text(json.dumps({"metadata": {}, "weight_map": names}))
+    return path, weights
+
+
+def test_a_model_in_several_files(tmp_path, io):
+    path, weights = sharded(tmp_path)
+    got = hr.load(path, io=io)
+    assert set(got) == set(weights)
+    for name, array in got.items():
+        assert array.numpy().tobytes() == weights[name].tobytes()
+    part = hr.load(path, keys=["t0.*", "t2.1"], slices={"t2.1": (slice(1, 3), slice(3, 50))})
+    assert set(part) == {"t0.0", "t0.1", "t0.2", "t2.1"}
+    assert part["t2.1"].numpy().tobytes() == weights["t2.1"][1:3, 3:50].tobytes()
+    narrow = hr.load(path, dtype="f2")
+    assert (narrow["t1.1"].numpy() == weights["t1.1"].astype("f2")).all()
+
+
+def test_a_missing_file_of_several(tmp_path):
+    path, _ = sharded(tmp_path)
+    (tmp_path / "m-1.safetensors").unlink()
+    with pytest.raises(FormatError, match=r"m-1\.safetensors"):
+        hr.load(path)
+
+
+# ---- .npz and numbers without a header -------------------------------------------------------
+
+
+def test_npz_is_what_numpy_loads(tmp_path):
+    path = tmp_path / "a.npz"
+    np.savez(path, a=filled("f4", (3, 5)), b=filled(">i8", (7,), "F"), c=filled("U4", (2,)))
+    wanted = np.load(path)
+    got = hr.load(path)
+    assert list(got) == ["a", "b", "c"]
+    for name, array in got.items():
+        same(array, wanted[name])
+    same(hr.load(path, keys="b", slices={"b": slice(1, 5)})["b"], wanted["b"][1:5])
+    np.savez_compressed(path, a=filled("f4", (3, 5)))
+    with pytest.raises(FormatError, match=r'a\.npz: "a" is compressed'):
+        hr.load(path)
+    with pytest.raises(ValueError, match=r"a\.npz\.zst"):
+        hr.load(encoded(path, "table"))
+
+
+@pytest.mark.parametrize("how", HOW)
+def test_numbers_without_a_header(tmp_path, how):
+    path = tmp_path / "numbers.bin"
+    data = filled("f4", (6, 50))
+    data.tofile(path)
+    name = stored(path, how)
+    assert (hr.load(name, dtype="f4").numpy() == data.reshape(-1)).all()
+    assert (hr.load(name, dtype="f4", shape=(6, 50)).numpy() == data).all()
+    assert (
+        hr.load(name, dtype="f4", shape=(-1, 10), offset=200).numpy() == data[1:].reshape(-1, 10)
+    ).all()
+    assert (hr.load(name, dtype=">f4").numpy() == data.reshape(-1).byteswap()).all()
+    wide = hr.load(name, dtype="f8", stored="f4", shape=(6, 50), slices=(slice(None), 3))
+    assert (wide.numpy() == data[:, 3].astype("f8")).all()
+    assert hr.load(name, dtype="f4", shape=(0,)).shape == (0,)
+    with pytest.raises(ValueError, match=r"numbers\.bin.*dtype"):
+        hr.load(name)
+    with pytest.raises((FormatError, EOFError), match=r"numbers\.bin"):
+        hr.load(name, dtype="f4", shape=(7, 50))
+    with pytest.raises(FormatError, match=r"numbers\.bin"):
+        hr.load(name, dtype="S7")
+
+
+# ---- out= ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("how", HOW)
+def test_into_arrays_that_are_there(tmp_path, how):
+    path = tmp_path / "m.safetensors"
+    hand_made(path, {"a": ("F64", (7, 3)), "b": ("F32", (5,)), "c": ("BF16", (2,))})
+    wanted = by_reference(path)
+    out = {"a": np.zeros((7, 3)), "b": np.zeros(5, "f4")}
+    got = hr.load(stored(path, how), out=out)
+    assert got["a"] is out["a"] and list(got) == ["a", "b"]
+    assert all(out[name].tobytes() == wanted[name].tobytes() for name in out)
+    narrow = np.zeros((7, 1), "f2")
+    hr.load(
+        stored(path, how), "a", {"a": (slice(None), slice(1, 2))}, dtype="f2", out={"a": narrow}
+    )
+    assert (narrow == wanted["a"][:, 1:2].astype("f2")).all()
+
+
+@pytest.mark.parametrize("how", HOW)
+def test_an_npy_into_an_array(tmp_path, how):
+    path = tmp_path / "a.npy"
+    np.save(path, filled(">f4", (40, 30), "F"))
+    out = np.zeros((40, 30), "f4", order="F")
+    assert hr.load(stored(path, how), out=out) is out
+    assert (out == np.load(path)).all()
+    flat = bytearray(1200 * 4)
+    np.save(path, filled("u1", (4800,)))
+    hr.load(stored(path, how), out=flat)
+    assert flat == np.load(path).tobytes()
+
+
+def test_what_does_not_fit_is_refused_before_anything_is_written(tmp_path):
+    path = tmp_path / "m.safetensors"
+    hand_made(path, {"a": ("F64", (7, 3)), "b": ("F32", (5,))})
+    readonly = np.zeros(5, "f4")
+    readonly.flags.writeable = False
+    wrong = [
+        (np.zeros(6, "f4"), "shape"),
+        (np.zeros(5, "i4"), "i32"),
+        (np.zeros(10, "f4")[::2], "contiguous"),
+        (readonly, "read-only"),
+        ([1, 2], "no array"),
+    ]
+    for b, said in wrong:
+        a = np.zeros((7, 3))
+        with pytest.raises(
+            (ValueError, TypeError, BufferError), match=rf'm\.safetensors: tensor "b".*{said}'
+        ):
+            hr.load(path, out={"a": a, "b": b})
+        assert not a.any()
+    with pytest.raises(ValueError, match="order F.*order C|in order"):
+        hr.load(path, keys="a", out={"a": np.zeros((7, 3), order="F")})
+    for wrong in ({"out": np.zeros(3)}, {"slices": 0}):
+        with pytest.raises(TypeError, match=r"m\.safetensors.*dict"):
+            hr.load(path, **wrong)
+    with pytest.raises(ValueError, match='"a", "b"'):
+        hr.load(path, keys=["a", "b"], out={"a": np.zeros((7, 3))})
+
+
+# ---- life ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("how", HOW)
+def test_one_worker_is_enough(tmp_path, how):
+    path = tmp_path / "m.safetensors"
+    hand_made(path, {"a": ("F64", (70, 300)), "b": ("F32", (5001,))})
+    one = hr.Context(threads=1)
+    slices = {"a": (slice(None), slice(3, 7))}
+    got = hr.load(stored(path, how), slices=slices, dtype="f4", context=one)
+    assert (got["a"].numpy() == by_reference(path)["a"][:, 3:7].astype("f4")).all()
+
+
+def test_nothing_leaks(tmp_path, resources):
+    path = tmp_path / "m.safetensors"
+    hand_made(path, {"a": ("F64", (70, 300)), "b": ("F32", (5001,))})
+    files = [stored(path, how) for how in HOW]
+
+    def some(n):
+        for _ in range(n):
+            for file in files:
+                hr.load(file, slices={"a": (slice(None), slice(3, 7))}, dtype="f4")
+
+    some(3)
+    _, n_fds, n_threads = resources()
+    some(10)
+    after = resources()
+    assert after[1:] == (n_fds, n_threads)
+
+
+def test_over_the_fake_driver():
+    folder = os.environ.get("HEADRACE_LIBRARY_DIR", "")
+    driver = Path(folder, "tests/fake_cuda/libcuda.so.1").resolve()
+    if not folder or not driver.exists():
+        pytest.skip("the fake driver is not built")
+    run = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    done = subprocess.run(
+        [*run, str(Path(__file__).with_name("load_over_fake_gpu.py"))],
+        env={**os.environ, "HR_LIBCUDA": str(driver)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        timeout=280,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout
