@@ -198,7 +198,7 @@ static void job_done(struct hr__job *job)
 void hr__write_stored(struct hr__slot *piece)
 {
     if (piece->error.code)
-        fail_write(piece, HR_EDEVICE, piece->error.native, piece->error.text);
+        fail_write(piece, (hr_status)piece->error.code, piece->error.native, piece->error.text);
     else
         piece->moved = piece->size;
     leave_sink(piece);

@@ -32,6 +32,10 @@ run_mains test conformance
 run_main 'test: conformance/conformance, cuda over a fake driver' \
     build/test/tests/conformance/conformance_fake_cuda cuda
 run_gpu test
+run_hip test 5
+over_hip test 6 conformance/conformance_fake_cuda
+over_hip test 5 conformance/conformance_fake_cuda 11
+over_hip test 7 conformance/conformance_fake_cuda 11
 run_hip_over_cuda test
 run_kernels_numpy
 run_python test
@@ -63,6 +67,10 @@ run_main 'asan: conformance/conformance, cuda over a fake driver' \
     build/asan/tests/conformance/conformance_fake_cuda cuda
 run_main 'asan: gpu/run_pipelines, cuda over a fake driver' \
     build/asan/tests/gpu/pipelines_fake_gpu cuda --quick
+run_hip asan 6
+for rocm in 5 6 7; do
+    over_hip asan "$rocm" conformance/conformance_fake_cuda 31
+done
 run_mains asan faults
 run_replay asan
 
@@ -80,9 +88,9 @@ if [ -n "$(sources tests/stress/*.c)" ]; then
         build/tsan/tests/gpu/pipelines_fake_gpu cuda --quick
     for source in tests/faults/fault_gpu_*.c; do
         name=$(program_name "$source")
-        [ "$name" = fault_gpu_calls ] || # minutes, and nothing that the others do not do
-            run_main "tsan: faults/$name" "build/tsan/tests/faults/$name"
+        run_main "tsan: faults/$name" "build/tsan/tests/faults/$name"
     done
+    run_hip tsan 7 kernels loans errors many
     wrapper=()
 fi
 

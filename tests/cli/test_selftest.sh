@@ -127,7 +127,7 @@ hip_passes() { # ROCm's number
 missing_kernels_are_told() {
     over_fake 1 "$fake/libcuda.so.1" --selftest=cuda && counts '[0-9]+' '2[0-9][0-9]' 0 &&
         says 'ok 20 67108864 bytes there and back, pinned (' \
-            'not ok 21 cast:u8,u8: 30011 bytes on cuda:0: HR_EUNSUPPORTED: cuda:0: kernel "hr_copy_8"' \
+            'not ok 21 cast:u8,u8: 30011 bytes on cuda:0: HR_EINVAL: cuda:0: kernel "hr_copy_8"' \
             'not ok 236 a kernel from source text: ' 'ok 238 a source that is wrong'
 }
 wrong_copies_are_told() {

@@ -114,8 +114,9 @@ static void stop_at_every_step(const struct gpu_shape *shape, enum how how)
     gpu_forget(&expected);
 }
 
-int main(void)
+int main(int n_args, char **args)
 {
+    gpu_use(n_args, args);
     fake_cuda_set_delay(DELAY_US);
     for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
         stop_at_every_step(&shapes[i], CANCELLED);

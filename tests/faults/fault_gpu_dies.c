@@ -66,7 +66,7 @@ static void run(hr_loop *loop, const unsigned char *in, struct result *result)
         .depth = 4,
         .kernels = &kernel,
         .n_kernels = 1,
-        .device = "cuda:0",
+        .device = gpu_name(),
     };
     struct hr_stats stats = {.struct_size = sizeof stats};
     hr_pipeline *pipeline = NULL;
@@ -118,10 +118,11 @@ static void die_at(unsigned nth, const unsigned char *in)
     check_that(!wrong, name, "%s: %s; %s", wrong, results[0].error.text, results[1].error.text);
 }
 
-int main(void)
+int main(int n_args, char **args)
 {
     static const size_t sizes[] = {8, 4, 8, 8, 8, 8, 0};
     static unsigned char in[SIZE];
+    gpu_use(n_args, args);
     for (size_t i = 0; i < SIZE; i++)
         in[i] = (unsigned char)(i * 7 + i / 251);
     fake_cuda_kernel("add_one", add_one, sizes);

@@ -7,12 +7,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "fake_calls.h"
 #include "fake_cuda.h"
 #include "gpu_runs.h"
 #include "transfers.h"
 
-enum { CHUNK = 4096, N_CHUNKS = 9, SLOW_US = 3000, STREAM_FLAGS = 1 };
+enum { CHUNK = 4096, N_CHUNKS = 9, SLOW_US = 3000 };
 
 #define SHAPE .size = N_CHUNKS * CHUNK, .chunk_size = CHUNK, .depth = 3, .n_streams = 2
 
@@ -37,10 +36,11 @@ static const struct gpu_shape next_shape = {
 
 /* The user's own: streams of the primary context, and a kernel that takes its time. */
 struct user {
-    void *context;
+    void *before; /* what was current */
     void *stream;
     void *other;
     bool has_two;
+    void *image;
     void *module;
     void *slow;
     unsigned char *copy;
@@ -56,13 +56,17 @@ static int be_slow(const struct fake_cuda_launch *launch)
 
 static void user_begin(struct user *user, size_t size, bool has_two)
 {
-    *user = (struct user){.copy = malloc(size), .has_two = has_two};
-    if (cuInit(0) != 0 || cuDevicePrimaryCtxRetain(&user->context, 0) != 0 ||
-        cuCtxPushCurrent_v2(user->context) != 0 ||
-        cuStreamCreate(&user->stream, STREAM_FLAGS) != 0 ||
-        cuStreamCreate(&user->other, STREAM_FLAGS) != 0 ||
-        cuModuleLoadDataEx(&user->module, "fake", 0, NULL, NULL) != 0 ||
-        cuModuleGetFunction(&user->slow, user->module, "slow") != 0) {
+    static const char image[] = "fake";
+    const struct hr__gpu_driver *driver = gpu_driver();
+    void *context;
+    *user = (struct user){.copy = malloc(size),
+                          .has_two = has_two,
+                          .image = calloc(1, hr__gpu_image_room(sizeof image))};
+    memcpy(user->image, image, sizeof image);
+    if (driver->context_retain(0, &context) != 0 || driver->enter(context, &user->before) != 0 ||
+        driver->stream_create(&user->stream) != 0 || driver->stream_create(&user->other) != 0 ||
+        driver->module_load(&user->module, user->image, sizeof image, NULL, 0) != 0 ||
+        driver->module_entry(&user->slow, user->module, "slow") != 0) {
         check_that(false, "the user's stream", "it cannot be made");
         exit(end_checks());
     }
@@ -70,12 +74,13 @@ static void user_begin(struct user *user, size_t size, bool has_two)
 
 static void user_end(struct user *user)
 {
-    void *before;
-    cuModuleUnload(user->module);
-    cuStreamDestroy_v2(user->stream);
-    cuStreamDestroy_v2(user->other);
-    cuCtxPopCurrent_v2(&before);
-    cuDevicePrimaryCtxRelease_v2(0);
+    const struct hr__gpu_driver *driver = gpu_driver();
+    driver->module_unload(user->module);
+    driver->stream_destroy(user->stream);
+    driver->stream_destroy(user->other);
+    driver->leave(user->before);
+    driver->context_release(0);
+    free(user->image);
     free(user->copy);
 }
 
@@ -83,10 +88,11 @@ static void user_end(struct user *user)
  * to do if there are two. */
 static bool use(struct user *user, struct hr_chunk *chunk, size_t room)
 {
+    const struct hr__gpu_driver *driver = gpu_driver();
     if (chunk->size > room - user->n_copied || hr_chunk_wait(chunk, user->stream, NULL) != HR_OK ||
-        cuLaunchKernel(user->slow, 1, 1, 1, 1, 1, 1, 0, user->stream, NULL, NULL) != 0 ||
-        cuMemcpyDtoHAsync_v2(user->copy + user->n_copied, (uintptr_t)chunk->data, chunk->size,
-                             user->stream) != 0)
+        driver->launch(user->slow, 1, 1, user->stream, NULL) != 0 ||
+        driver->copy_d2h(user->copy + user->n_copied, (uintptr_t)chunk->data, chunk->size,
+                         user->stream) != 0)
         return false;
     user->n_copied += (size_t)chunk->size;
     if (user->has_two)
@@ -128,7 +134,7 @@ static void free_with_work(const struct gpu_shape *shape, bool has_two,
     if (!wrong)
         wrong = next.status == HR_OK ? gpu_run_judge(&next) : "the next one fails";
     gpu_run_free(&next);
-    cuStreamSynchronize(user.stream);
+    gpu_driver()->stream_synchronize(user.stream);
     if (!wrong && (user.n_copied != expected->n_out ||
                    memcmp(user.copy, expected->out, expected->n_out) != 0))
         wrong = "the user's work saw other bytes";
@@ -141,11 +147,12 @@ static void free_with_work(const struct gpu_shape *shape, bool has_two,
                run.error.text);
 }
 
-int main(void)
+int main(int n_args, char **args)
 {
     static const size_t no_parameters[] = {0};
     struct gpu_expected expected;
     struct gpu_expected of_next;
+    gpu_use(n_args, args);
     fake_cuda_kernel("slow", be_slow, no_parameters);
     gpu_expect(&of_next, &next_shape);
     for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {

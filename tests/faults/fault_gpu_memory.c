@@ -114,9 +114,9 @@ static void kept_memory_makes_room_for_users(void)
     gpu_begin(&rig.context, &rig.loop);
     const char *wrong = run_whole(&rig, &small, &of_small, &error);
     fake_cuda_set_memory(fake_cuda_used() + MIB / 2);
-    if (!wrong && hr_device_alloc(rig.context, "cuda:0", MIB, &memory, &error) != HR_OK)
+    if (!wrong && hr_device_alloc(rig.context, gpu_name(), MIB, &memory, &error) != HR_OK)
         wrong = "no memory";
-    hr_device_free(rig.context, "cuda:0", memory);
+    hr_device_free(rig.context, gpu_name(), memory);
     end(&rig, "memory kept makes room for the user's", wrong, &error);
 }
 
@@ -191,10 +191,10 @@ static int use_in_child(struct rig *rig, struct gpu_run *run)
     n_wrong += hr_pipeline_create(rig->loop, &run->config, &pipeline, &error) != HR_EFORK;
     n_wrong += !strstr(error.text, "spawn");
     n_wrong += hr_loop_create(rig->context, NULL, &loop, &error) != HR_EFORK;
-    n_wrong += hr_device_alloc(rig->context, "cuda:0", 1, &memory, &error) != HR_EFORK;
+    n_wrong += hr_device_alloc(rig->context, gpu_name(), 1, &memory, &error) != HR_EFORK;
     n_wrong += hr_loop_poll(rig->loop, 0, &error) != HR_EFORK;
-    hr_device_free(rig->context, "cuda:0", run->device_in);
-    hr_unpin(rig->context, "cuda:0", run->host_in);
+    hr_device_free(rig->context, gpu_name(), run->device_in);
+    hr_unpin(rig->context, gpu_name(), run->host_in);
     hr_pipeline_free(run->pipeline);
     hr_loop_free(rig->loop);
     hr_context_free(rig->context);
@@ -229,8 +229,9 @@ static void fork_after(unsigned n_steps)
     end(&rig, name, wrong, &run.error);
 }
 
-int main(void)
+int main(int n_args, char **args)
 {
+    gpu_use(n_args, args);
     gpu_expect(&of_small, &small);
     gpu_expect(&of_large, &large);
     gpu_expect(&of_lent, &lent);

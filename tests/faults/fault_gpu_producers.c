@@ -7,19 +7,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "fake_calls.h"
 #include "fake_cuda.h"
 #include "gpu_runs.h"
 #include "transfers.h"
 
-enum {
-    CHUNK = 4096,
-    BYTES = 5 * CHUNK + 16,
-    SLOW_US = 20000,
-    STREAM_FLAGS = 1,
-    BEFORE = 0xb0,
-    UNKNOWN = 999
-};
+enum { CHUNK = 4096, BYTES = 5 * CHUNK + 16, SLOW_US = 20000, BEFORE = 0xb0, UNKNOWN = 999 };
 
 enum sink { TO_MEMORY, TO_DEVICE, TO_GROWING, TO_LENT };
 
@@ -43,6 +35,11 @@ static const struct trial {
 };
 
 /* The user's own. */
+static struct {
+    void *before; /* what was current */
+    void *image;
+    void *module;
+} user;
 static void *streams[2];
 static void *slow;
 static unsigned char in[BYTES];
@@ -73,7 +70,7 @@ static int be_slow(const struct fake_cuda_launch *launch)
 static void *on_device(struct run *run)
 {
     void *memory = NULL;
-    if (hr_device_alloc(run->context, "cuda:0", BYTES, &memory, &run->error) == HR_OK)
+    if (hr_device_alloc(run->context, gpu_name(), BYTES, &memory, &run->error) == HR_OK)
         memset(fake_cuda_host((uintptr_t)memory, BYTES), BEFORE, BYTES);
     return memory;
 }
@@ -81,11 +78,12 @@ static void *on_device(struct run *run)
 /* The source's bytes come late, and what was in the sink is read late. */
 static void queue_work(const struct run *run, void *producer, void *reader)
 {
-    cuLaunchKernel(slow, 1, 1, 1, 1, 1, 1, 0, producer, NULL, NULL);
-    cuMemcpyHtoDAsync_v2((uintptr_t)run->from, in, BYTES, producer);
+    const struct hr__gpu_driver *driver = gpu_driver();
+    driver->launch(slow, 1, 1, producer, NULL);
+    driver->copy_h2d((uintptr_t)run->from, in, BYTES, producer);
     memset(was_there, 0, BYTES);
-    cuLaunchKernel(slow, 1, 1, 1, 1, 1, 1, 0, reader, NULL, NULL);
-    cuMemcpyDtoHAsync_v2(was_there, (uintptr_t)run->to, BYTES, reader);
+    driver->launch(slow, 1, 1, reader, NULL);
+    driver->copy_d2h(was_there, (uintptr_t)run->to, BYTES, reader);
 }
 
 static size_t expect(const struct trial *trial)
@@ -127,7 +125,7 @@ static hr_status create(struct run *run, void *producer)
         .n_kernels = trial->kernel ? 1 : 0,
         .chunk_size = CHUNK,
         .depth = 3,
-        .device = "cuda:0"};
+        .device = gpu_name()};
     if (trial->to == TO_MEMORY)
         config.sink.data = got;
     if (trial->to == TO_DEVICE) {
@@ -174,7 +172,7 @@ static hr_status finish(struct run *run)
     if (run->trial->to == TO_GROWING) {
         status = hr_pipeline_gathered(run->pipeline, &memory, &size, &run->error);
         take(run, memory, (size_t)size);
-        hr_device_free(run->context, "cuda:0", memory);
+        hr_device_free(run->context, gpu_name(), memory);
     } else if (run->trial->to == TO_DEVICE) {
         take(run, run->to, BYTES);
     } else {
@@ -192,7 +190,7 @@ static const char *judge(const struct run *run)
 {
     if (run->n_got != run->n_expected || memcmp(got, expected, run->n_got) != 0)
         return "bytes were read before they were there";
-    cuStreamSynchronize(streams[1]);
+    gpu_driver()->stream_synchronize(streams[1]);
     return is_all(was_there, BEFORE) ? NULL : "bytes were written before the old ones were read";
 }
 
@@ -209,18 +207,19 @@ static void begin(struct run *run, void *producer)
 static void end(struct run *run, void *producer)
 {
     hr_pipeline_free(run->pipeline);
-    cuStreamSynchronize(producer);
-    cuStreamSynchronize(streams[1]);
-    hr_device_free(run->context, "cuda:0", run->from);
-    hr_device_free(run->context, "cuda:0", run->to);
+    gpu_driver()->stream_synchronize(producer);
+    gpu_driver()->stream_synchronize(streams[1]);
+    hr_device_free(run->context, gpu_name(), run->from);
+    hr_device_free(run->context, gpu_name(), run->to);
     hr_loop_free(run->loop);
     hr_context_free(run->context);
 }
 
 static void run_trial(const struct trial *trial)
 {
+    void *const default_stream = (void *)2; /* of both vendors, the calling thread's */
     struct run run = {.trial = trial};
-    void *producer = trial->by_default_stream ? (void *)1 : streams[0];
+    void *producer = trial->by_default_stream ? default_stream : streams[0];
     limit_time(20, trial->name);
     begin(&run, producer);
     const char *wrong = create(&run, producer) == HR_OK ? NULL : "it is not made";
@@ -285,19 +284,38 @@ static void refuse_elsewhere(void)
                "a stream of a null sink is refused", "%s", error.text);
 }
 
-int main(void)
+static bool user_begin(void)
+{
+    static const char image[] = "fake";
+    const struct hr__gpu_driver *driver = gpu_driver();
+    void *context;
+    user.image = calloc(1, hr__gpu_image_room(sizeof image));
+    memcpy(user.image, image, sizeof image);
+    return driver->context_retain(0, &context) == 0 && driver->enter(context, &user.before) == 0 &&
+           driver->stream_create(&streams[0]) == 0 && driver->stream_create(&streams[1]) == 0 &&
+           driver->module_load(&user.module, user.image, sizeof image, NULL, 0) == 0 &&
+           driver->module_entry(&slow, user.module, "slow") == 0;
+}
+
+static void user_end(void)
+{
+    const struct hr__gpu_driver *driver = gpu_driver();
+    driver->module_unload(user.module);
+    driver->stream_destroy(streams[0]);
+    driver->stream_destroy(streams[1]);
+    driver->leave(user.before);
+    driver->context_release(0);
+    free(user.image);
+}
+
+int main(int n_args, char **args)
 {
     static const size_t no_parameters[] = {0};
-    void *context;
-    void *module;
+    gpu_use(n_args, args);
     fake_cuda_kernel("slow", be_slow, no_parameters);
     for (size_t i = 0; i < BYTES; i++)
         in[i] = (unsigned char)(i * 7 + i / 251);
-    if (cuInit(0) != 0 || cuDevicePrimaryCtxRetain(&context, 0) != 0 ||
-        cuCtxPushCurrent_v2(context) != 0 || cuStreamCreate(&streams[0], STREAM_FLAGS) != 0 ||
-        cuStreamCreate(&streams[1], STREAM_FLAGS) != 0 ||
-        cuModuleLoadDataEx(&module, "fake", 0, NULL, NULL) != 0 ||
-        cuModuleGetFunction(&slow, module, "slow") != 0)
+    if (!user_begin())
         check_that(false, "the user's streams", "they cannot be made");
     for (size_t i = 0; i < sizeof trials / sizeof trials[0]; i++)
         run_trial(&trials[i]);
@@ -306,11 +324,7 @@ int main(void)
         ;
     free_unrun();
     refuse_elsewhere();
-    cuModuleUnload(module);
-    cuStreamDestroy_v2(streams[0]);
-    cuStreamDestroy_v2(streams[1]);
-    cuCtxPopCurrent_v2(&context);
-    cuDevicePrimaryCtxRelease_v2(0);
+    user_end();
     check_that(!*gpu_left(), "nothing is left", "%s", gpu_left());
     return end_checks();
 }

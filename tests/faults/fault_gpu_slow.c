@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /* A device whose every operation is late, in any order of its streams: with little and much depth,
- * one stream and several, in order and not, with counts that are 0 for many chunks. */
+ * one stream and several, in order and not, with counts that are 0 for many chunks; and one that is
+ * done and does not say so for long. */
 #include <stdio.h>
 
 #include "fake_cuda.h"
 #include "gpu_runs.h"
 #include "transfers.h"
 
-enum { CHUNK = 1024, N_CHUNKS = 60, DELAY_US = 300 };
+enum { CHUNK = 1024, N_CHUNKS = 60, DELAY_US = 300, STORM = 7 };
 
 static const struct gpu_shape shapes[] = {
     {.name = "one kernel", .from = GPU_PLAIN, .to = GPU_PLAIN, .kernels = {"scale:u8,3,1"}},
@@ -80,10 +81,20 @@ static void run_slowly(const struct gpu_shape *base, const struct gpu_expected *
     check_that(!wrong, name, "%s: %s", wrong, run.error.text);
 }
 
-int main(void)
+static void run_in_storm(const struct gpu_shape *shape, const struct gpu_expected *expected)
+{
+    fake_cuda_set_delay(0);
+    fake_cuda_storm(STORM);
+    run_slowly(shape, expected, 2, 2);
+    fake_cuda_storm(0);
+    fake_cuda_set_delay(DELAY_US);
+}
+
+int main(int n_args, char **args)
 {
     static const uint32_t depths[] = {1, 2, 6, 33};
     static const uint32_t streams[] = {1, 4};
+    gpu_use(n_args, args);
     fake_cuda_set_delay(DELAY_US);
     for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
         struct gpu_shape shape = shapes[i];
@@ -94,6 +105,7 @@ int main(void)
         for (size_t d = 0; d < 4; d++)
             for (size_t s = 0; s < 2; s++)
                 run_slowly(&shape, &expected, depths[d], streams[s]);
+        run_in_storm(&shape, &expected);
         gpu_forget(&expected);
     }
     check_that(!has_leaked(), "no memory is lost", "it is");

@@ -10,7 +10,7 @@
 #include "gpu_runs.h"
 #include "transfers.h"
 
-enum { CHUNK = 4096, N_CHUNKS = 700, N_WARM = 200, MIN_WATCHED = 300 };
+enum { CHUNK = 4096, N_CHUNKS = 700, N_WARM = 200, MIN_WATCHED = 300, MAX_RUNS = 3 };
 
 #define SHAPE .size = N_CHUNKS * CHUNK, .chunk_size = CHUNK, .depth = 4, .n_streams = 2
 
@@ -50,9 +50,12 @@ static const char *slow_call;
 static void see(const char *call)
 {
     static const char *const slow[] = {
-        "cuMemAlloc",          "cuMemFree",      "cuMemHostRegister",
-        "cuMemHostUnregister", "cuStreamCreate", "cuEventCreate",
-        "cuStreamDestroy",     "cuEventDestroy", "cuModuleLoadDataEx"};
+        "cuMemAlloc",          "cuMemFree",         "cuMemHostRegister",
+        "cuMemHostUnregister", "cuStreamCreate",    "cuEventCreate",
+        "cuStreamDestroy",     "cuEventDestroy",    "cuModuleLoadDataEx",
+        "hipMalloc",           "hipFree",           "hipHostRegister",
+        "hipHostUnregister",   "hipStreamDestroy",  "hipStreamCreateWithFlags",
+        "hipEventDestroy",     "hipModuleLoadData", "hipEventCreateWithFlags"};
     for (size_t i = 0; i < sizeof slow / sizeof slow[0]; i++) {
         if (strcmp(call, slow[i]) == 0) {
             n_slow_calls++;
@@ -89,38 +92,57 @@ static void look(struct watch *watch, const struct gpu_run *run)
     fake_cuda_watch(see);
 }
 
-static void run_watched(const struct gpu_shape *shape)
+/* NULL, or what is wrong. */
+static const char *run_watched(const struct gpu_shape *shape, const struct gpu_expected *expected,
+                               struct watch *watch)
 {
-    struct gpu_expected expected;
-    struct gpu_run run;
-    struct watch watch = {0};
+    static struct gpu_run run; /* its error is told */
     hr_context *context;
     hr_loop *loop;
-    limit_time(30, shape->name);
-    gpu_expect(&expected, shape);
+    *watch = (struct watch){0};
     gpu_begin(&context, &loop);
-    gpu_run_create(&run, shape, &expected, context, loop);
+    gpu_run_create(&run, shape, expected, context, loop);
     while (run.status == HR_OK && gpu_run_step(&run) == HR_PENDING)
-        look(&watch, &run);
+        look(watch, &run);
     fake_cuda_watch(NULL);
     const char *wrong = run.status == HR_OK ? gpu_run_judge(&run) : run.error.text;
-    if (!wrong && watch.last_chunk - watch.first_chunk < MIN_WATCHED)
+    gpu_run_free(&run);
+    hr_loop_free(loop);
+    hr_context_free(context);
+    return wrong;
+}
+
+static bool watched_enough(const struct watch *watch)
+{
+    return watch->last_chunk - watch->first_chunk >= MIN_WATCHED;
+}
+
+/* Again where the machine was so busy that the steps were few and large. */
+static void expect_steady(const struct gpu_shape *shape)
+{
+    struct gpu_expected expected;
+    struct watch watch = {0};
+    const char *wrong = NULL;
+    gpu_expect(&expected, shape);
+    for (int i = 0; i < MAX_RUNS && !wrong && !watched_enough(&watch); i++) {
+        limit_time(30, shape->name);
+        wrong = run_watched(shape, &expected, &watch);
+    }
+    gpu_forget(&expected);
+    if (!wrong && !watched_enough(&watch))
         wrong = "too few chunks were watched";
     if (!wrong && watch.n_allocated + watch.n_slow > 0)
         wrong = "it is no steady state";
     check_that(!wrong, shape->name, "%s: %u allocations, %u calls of the driver, %s, from chunk %u",
                wrong, (unsigned)watch.n_allocated, (unsigned)watch.n_slow,
                watch.slow_call ? watch.slow_call : "none", (unsigned)watch.first_chunk);
-    gpu_run_free(&run);
-    hr_loop_free(loop);
-    hr_context_free(context);
-    gpu_forget(&expected);
 }
 
-int main(void)
+int main(int n_args, char **args)
 {
+    gpu_use(n_args, args);
     fake_cuda_set_delay(10);
     for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++)
-        run_watched(&shapes[i]);
+        expect_steady(&shapes[i]);
     return end_checks();
 }

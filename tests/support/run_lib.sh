@@ -42,7 +42,9 @@ need_packages() {
     need 'gcc g++ make cmake pkg-config zstd strace python3 clang clang-format clang-tidy' \
         'liburing libzstd criterion' gcc g++ make cmake pkg-config liburing-dev libzstd-dev \
         libcriterion-dev zstd strace python3 python3-venv clang clang-format clang-tidy || return
-    python3 -c 'import ensurepip' 2>/dev/null || install_packages python3-venv
+    python3 -c 'import ensurepip' 2>/dev/null || install_packages python3-venv || return
+    [ -n "$(sources {/usr,/opt/rocm}/include/hip/hiprtc.h)" ] ||
+        install_packages libamdhip64-dev >/dev/null 2>&1 || true # tests are skipped without
 }
 
 # need_amd_clang: the compiler of code objects for AMD's GPUs, where the distribution has it; what
@@ -236,7 +238,7 @@ run_scripts() {
 # and whole pipelines on the host and over a fake driver.
 run_gpu() {
     local name
-    for name in emulate_builtin compile_nvrtc run_builtin run_lend; do
+    for name in emulate_builtin compile_nvrtc compile_hiprtc run_builtin run_lend; do
         run_main "$1: gpu/$name" "build/$1/tests/gpu/$name"
     done
     HR_LIBCUDA=$PWD/build/$1/tests/fake_cuda/libcuda.so.1 \
@@ -266,6 +268,32 @@ run_hip_over_cuda() {
         run_main "$1: gpu/compile_hiprtc, HIP $rocm over CUDA" \
             "build/$1/tests/gpu/compile_hiprtc" sm_90
     done
+}
+
+# over_hip BUILD ROCM PROGRAM [ARGUMENT...]: one that takes a device, over HIP's fake library of this
+# version.
+over_hip() {
+    local dir=$PWD/build/$1/tests/fake_hip_$2
+    run_main "$1: $3${4:+ $4}, hip over a fake ROCm $2" env LD_LIBRARY_PATH="$dir" \
+        HR_LIBAMDHIP64="$dir/libamdhip64.so.$2" "build/$1/tests/$3" hip "${@:4}"
+}
+
+# run_hip BUILD ROCM [GROUP...]: faults over every version of it, and what takes longer over this one,
+# of whole pipelines these groups or all; and the system's own.
+run_hip() {
+    local source name rocm versions
+    for source in tests/faults/fault_gpu_*.c; do
+        name=$(program_name "$source")
+        versions='5 6 7'
+        [[ $name != *_@(cancel|slow|steady) ]] || versions=$2
+        [[ $1/$name != tsan/*_steady ]] || continue # it counts, which takes no second thread
+        for rocm in $versions; do
+            over_hip "$1" "$rocm" "faults/$name"
+        done
+    done
+    over_hip "$1" "$2" gpu/pipelines_fake_gpu --quick "${@:3}"
+    [ ! -x "build/$1/bin/headrace" ] ||
+        HEADRACE=$PWD/build/$1/bin/headrace run_main "$1: gpu/real_hip" bash tests/gpu/real_hip.sh
 }
 
 # in_variant WHAT COMMAND...: the tests of the pipeline and the command with COMMAND before each.

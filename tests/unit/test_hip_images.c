@@ -3,10 +3,7 @@
  * called. In the fake ROCm 7 the compiler is a library of its own: what works without it was not
  * compiled. The fake takes code for its own processor alone, and sees at a module's end that its
  * image has stayed. */
-#include <string.h>
-
 #include "hip_bundle.h"
-#include "hip_driver.h"
 #include "hip_rig.h"
 
 TestSuite(hip_images, .timeout = 60);
@@ -22,27 +19,27 @@ static void need_bundle(void)
         cr_skip_test("built without code objects");
 }
 
-static hr_status create(struct hr__device *device, const struct hr_kernel *kernel)
+static hr_status create(struct hr__device *on, const struct hr_kernel *kernel)
 {
     struct hr__kernel *made = NULL;
-    const hr_status status = device->ops->kernel_create(device, kernel, &made, &error);
+    const hr_status status = on->ops->kernel_create(on, kernel, &made, &error);
     if (status == HR_OK)
-        device->ops->kernel_destroy(made);
+        on->ops->kernel_destroy(made);
     return status;
 }
 
-static hr_status create_builtin(struct hr__device *device)
+static hr_status create_builtin(struct hr__device *on)
 {
     const struct hr_kernel kernel = {
         .struct_size = sizeof kernel, .kind = HR_KERNEL_BUILTIN, .text = "bswap:2"};
-    return create(device, &kernel);
+    return create(on, &kernel);
 }
 
 /* On a device of the architecture. */
 static hr_status builtin_on(const char *arch)
 {
     setenv("FAKE_HIP_ARCH", arch, 1);
-    struct hr__device *device = open_device("hip:0");
+    device = open_device("hip:0");
     const hr_status status = create_builtin(device);
     device->ops->close(device);
     expect_nothing_left();
@@ -144,7 +141,7 @@ static hr_status create_from(const void *image, size_t size)
                                      .entry = "fake_builtin",
                                      .image = copy,
                                      .image_size = size};
-    struct hr__device *device = open_device("hip:0");
+    device = open_device("hip:0");
     const hr_status status = create(device, &kernel);
     memset(copy, 0, size);
     free(copy);

@@ -2,6 +2,7 @@
 /* The fake driver: start, devices, contexts; and what tests ask of it. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "fake_calls.h"
@@ -16,16 +17,19 @@ unsigned fake_max_delay_us = 30;
 unsigned fake_n_unpinned_copies;
 size_t fake_device_bytes = 1 << 30;
 unsigned fake_n_working;
+unsigned fake_n_storm;
 
 static pid_t starter;
 static struct fake_context contexts[FAKE_N_DEVICES] = {{.device = 0}, {.device = 1}};
 static unsigned n_calls;
+static const char *failing_name; /* NULL: any */
 static unsigned failing_call;
 static int failing_status;
 static const char *failed_call;
 static void (*watcher)(const char *call);
 static __thread struct fake_context *stack[MAX_DEPTH];
 static __thread unsigned depth;
+static __thread bool hides;
 
 /* ---- what tests ask ---- */
 
@@ -36,10 +40,11 @@ void fake_cuda_set_delay(unsigned max_us)
     pthread_mutex_unlock(&fake_lock);
 }
 
-void fake_cuda_fail(unsigned nth, int status)
+void fake_cuda_fail_call(const char *call, unsigned nth, int status)
 {
     pthread_mutex_lock(&fake_lock);
     n_calls = 0;
+    failing_name = call;
     failing_call = nth;
     failing_status = status;
     failed_call = NULL;
@@ -47,12 +52,24 @@ void fake_cuda_fail(unsigned nth, int status)
     pthread_mutex_unlock(&fake_lock);
 }
 
-unsigned fake_cuda_n_calls(void)
+void fake_cuda_fail(unsigned nth, int status)
+{
+    fake_cuda_fail_call(NULL, nth, status);
+}
+
+void fake_cuda_storm(unsigned n)
 {
     pthread_mutex_lock(&fake_lock);
-    const unsigned n = n_calls;
+    fake_n_storm = n;
     pthread_mutex_unlock(&fake_lock);
-    return n;
+}
+
+void fake_cuda_heal(void)
+{
+    pthread_mutex_lock(&fake_lock);
+    for (int i = 0; i < FAKE_N_DEVICES; i++)
+        contexts[i].failure = FAKE_OK;
+    pthread_mutex_unlock(&fake_lock);
 }
 
 const char *fake_cuda_failed_call(void)
@@ -103,10 +120,19 @@ struct fake_context *fake_current(void)
     return depth > 0 ? stack[depth - 1] : NULL;
 }
 
+void fake_hide_calls(bool hide)
+{
+    hides = hide;
+}
+
 static bool is_its_turn(const char *call)
 {
+    if (hides)
+        return false;
     if (watcher)
         watcher(call);
+    if (failing_name && strcmp(call, failing_name) != 0)
+        return false;
     if (++n_calls != failing_call)
         return false;
     failed_call = call;
@@ -124,7 +150,9 @@ static int told_failure(const struct fake_context *context)
 /* What the failing call returns; a fault of a kernel is the context's last word. */
 static int fail_now(struct fake_context *context)
 {
-    if (context && failing_status == FAKE_ILLEGAL_ADDRESS) {
+    const bool is_fault =
+        failing_status == FAKE_ILLEGAL_ADDRESS || failing_status == FAKE_LAUNCH_FAILURE;
+    if (context && is_fault) {
         context->failure = failing_status;
         pthread_cond_broadcast(&fake_changed);
         told_failure(context);
@@ -173,7 +201,7 @@ int cuInit(unsigned flags)
 int cuDriverGetVersion(int *version)
 {
     *version = 13000;
-    return FAKE_OK;
+    return fake_begin("cuDriverGetVersion", false);
 }
 
 int cuGetErrorName(int result, const char **text)

@@ -10,6 +10,7 @@
 
 enum {
     FAKE_OK = 0,
+    FAKE_SILENT = FAKE_CUDA_SILENT,
     FAKE_INVALID_VALUE = 1,
     FAKE_OUT_OF_MEMORY = 2,
     FAKE_NOT_INITIALIZED = 3,
@@ -23,6 +24,7 @@ enum {
     FAKE_ILLEGAL_ADDRESS = 700,
     FAKE_ALREADY_REGISTERED = 712,
     FAKE_NOT_REGISTERED = 713,
+    FAKE_LAUNCH_FAILURE = 719,
     FAKE_NOT_SUPPORTED = 801,
     FAKE_N_DEVICES = 2,
 };
@@ -43,6 +45,7 @@ extern unsigned fake_max_delay_us;
 extern unsigned fake_n_unpinned_copies;
 extern size_t fake_device_bytes;
 extern unsigned fake_n_working; /* operations that touch memory now */
+extern unsigned fake_n_storm;   /* see fake_cuda_storm */
 
 /* Each call begins with it; 0, or what the call has to return. */
 int fake_begin(const char *call, bool needs_context);
@@ -50,6 +53,9 @@ int fake_begin(const char *call, bool needs_context);
  */
 bool fake_begin_free(const char *call, int *status);
 struct fake_context *fake_current(void);
+/* For a library over this one: what the calling thread calls from now on is part of a call of its
+ * own, and neither counts nor fails by fake_cuda_fail. */
+void fake_hide_calls(bool hide);
 
 /* Under the lock. NULL: not device memory of the context. */
 void *fake_resolve(const struct fake_context *context, fake_address address, size_t size);

@@ -3,8 +3,9 @@
  *
  * Each stream is a thread, which waits for random times, so that what different streams do is done
  * late and in any order. Device memory is host memory under other addresses: one that is taken for
- * the other is refused or crashes. Calls check that the right context is current. Kernels are
- * functions of the test, registered by name; any image that begins with "fake" has them all.
+ * the other is refused or crashes. Calls check that the right context is current, and end the
+ * process on a stream or event that is no more. Kernels are functions of the test, registered by
+ * name; any image that begins with "fake" has them all.
  *
  * A test links the library, and so the backend finds it loaded; or HR_LIBCUDA names it. */
 #ifndef FAKE_CUDA_H
@@ -51,15 +52,22 @@ size_t fake_cuda_used(void);
 /* Whether memory of the host is refused to be pinned, as systems do that limit it. */
 void fake_cuda_refuse_pins(bool refuse);
 /* The nth call from now, counted from 1, returns status; 0: none does. Calls that give something
- * back do so all the same, as real drivers do. 700 kills the context that is current. */
+ * back do so all the same, as real drivers do. 700 and 719 kill the context that is current. */
 void fake_cuda_fail(unsigned nth, int status);
+/* The same for calls of this name, which stays the caller's, alone. */
+void fake_cuda_fail_call(const char *call, unsigned nth, int status);
+/* The name of the call that failed since then; NULL: none has yet. */
+const char *fake_cuda_failed_call(void);
+/* A status of HIP's allocations: success, and no memory, as some versions say it. */
+enum { FAKE_CUDA_SILENT = -1 };
+/* The first n looks at an event that is done say that it is not ready. */
+void fake_cuda_storm(unsigned n);
 /* Whether the first device's context is dead. */
 bool fake_cuda_is_dead(void);
+/* Dead contexts live again, as in a new process. */
+void fake_cuda_heal(void);
 /* From now on told of every call, under the driver's lock; NULL: nobody is. */
 void fake_cuda_watch(void (*seen)(const char *call));
-/* How many calls there were since then, and the name of the one that failed; NULL: none has yet. */
-unsigned fake_cuda_n_calls(void);
-const char *fake_cuda_failed_call(void);
 /* Copies since then whose host side is not pinned where it begins. */
 unsigned fake_cuda_unpinned_copies(void);
 

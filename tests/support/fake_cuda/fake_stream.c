@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The fake driver: streams with their threads, events, copies and launches. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -15,7 +16,9 @@ struct event {
     unsigned long long n_recorded;
     unsigned long long n_done;
     struct timespec time;
-    int n_refs; /* of the user and of operations */
+    unsigned n_denied;  /* looks, see fake_cuda_storm */
+    int n_refs;         /* of the user and of operations */
+    struct event *next; /* of the user's */
 };
 
 struct op {
@@ -40,8 +43,11 @@ struct stream {
     unsigned n_open; /* not done */
     bool closing;
     unsigned long long random;
+    struct stream *next; /* of the user's */
 };
 
+static struct stream *streams;
+static struct event *events;
 static unsigned n_open[FAKE_N_DEVICES]; /* of all streams, under the lock */
 
 /* ---- operations, under the lock: kept for the next ones, so that in the long run the driver
@@ -68,6 +74,40 @@ static void give_op(struct op *op)
 {
     op->next = spare_ops;
     spare_ops = op;
+}
+
+/* ---- handles, under the lock: real drivers crash by those that were destroyed ---- */
+
+static void must_live(bool lives, const char *what)
+{
+    if (lives)
+        return;
+    fprintf(stderr, "fake_cuda: %s that is not there, or no more, is used\n", what);
+    abort();
+}
+
+/* Where the list has it. */
+static struct stream **find_stream(const void *handle)
+{
+    struct stream **at = &streams;
+    while (*at && *at != handle)
+        at = &(*at)->next;
+    must_live(*at, "a stream");
+    return at;
+}
+
+static struct event **find_event(const void *handle)
+{
+    struct event **at = &events;
+    while (*at && *at != handle)
+        at = &(*at)->next;
+    must_live(*at, "an event");
+    return at;
+}
+
+static struct event *event_of(const void *handle)
+{
+    return *find_event(handle);
 }
 
 /* ---- the thread; under the lock but for the work itself ---- */
@@ -167,6 +207,8 @@ int cuStreamCreate(void **out, unsigned flags)
     struct stream *stream = calloc(1, sizeof *stream);
     pthread_mutex_lock(&fake_lock);
     start(stream);
+    stream->next = streams;
+    streams = stream;
     fake_live.streams++;
     pthread_mutex_unlock(&fake_lock);
     *out = stream;
@@ -180,7 +222,7 @@ static struct stream *stream_of(void *handle)
     enum { LEGACY = 1, PER_THREAD = 2 };
     static struct stream defaults[FAKE_N_DEVICES];
     if (handle && (uintptr_t)handle != LEGACY && (uintptr_t)handle != PER_THREAD)
-        return handle;
+        return *find_stream(handle);
     struct stream *stream = &defaults[fake_current()->device];
     if (!stream->context)
         start(stream);
@@ -217,11 +259,13 @@ int cuCtxSynchronize(void)
 
 int cuStreamDestroy_v2(void *handle)
 {
-    struct stream *stream = handle;
     int status;
     if (!fake_begin_free("cuStreamDestroy", &status))
         return status;
     pthread_mutex_lock(&fake_lock);
+    struct stream **at = find_stream(handle);
+    struct stream *stream = *at;
+    *at = stream->next;
     stream->closing = true;
     fake_live.streams--;
     pthread_cond_signal(&stream->called);
@@ -253,12 +297,13 @@ static int enqueue(void *handle, const struct op *what)
 
 int cuStreamWaitEvent(void *handle, void *event, unsigned flags)
 {
-    struct op op = {.kind = OP_WAIT, .event = event};
+    struct op op = {.kind = OP_WAIT};
     int status = fake_begin("cuStreamWaitEvent", true);
     (void)flags;
     if (status != FAKE_OK)
         return status;
     pthread_mutex_lock(&fake_lock);
+    op.event = event_of(event);
     op.number = op.event->n_recorded;
     status = enqueue(handle, &op);
     pthread_mutex_unlock(&fake_lock);
@@ -277,6 +322,8 @@ int cuEventCreate(void **out, unsigned flags)
     event->context = fake_current();
     event->n_refs = 1;
     pthread_mutex_lock(&fake_lock);
+    event->next = events;
+    events = event;
     fake_live.events++;
     pthread_mutex_unlock(&fake_lock);
     *out = event;
@@ -289,37 +336,43 @@ int cuEventDestroy_v2(void *handle)
     if (!fake_begin_free("cuEventDestroy", &status))
         return status;
     pthread_mutex_lock(&fake_lock);
+    struct event **at = find_event(handle);
+    struct event *event = *at;
+    *at = event->next;
     fake_live.events--;
-    drop(handle);
+    drop(event);
     pthread_mutex_unlock(&fake_lock);
     return status;
 }
 
 int cuEventRecord(void *handle, void *stream)
 {
-    struct op op = {.kind = OP_RECORD, .event = handle};
+    struct op op = {.kind = OP_RECORD};
     int status = fake_begin("cuEventRecord", true);
     if (status != FAKE_OK)
         return status;
     pthread_mutex_lock(&fake_lock);
+    op.event = event_of(handle);
     op.number = op.event->n_recorded + 1;
     status = op.event->context == fake_current() ? enqueue(stream, &op) : FAKE_INVALID_HANDLE;
-    if (status == FAKE_OK)
+    if (status == FAKE_OK) {
         op.event->n_recorded++;
+        op.event->n_denied = 0;
+    }
     pthread_mutex_unlock(&fake_lock);
     return status;
 }
 
 int cuEventQuery(void *handle)
 {
-    const struct event *event = handle;
     int status = fake_begin("cuEventQuery", true);
     if (status != FAKE_OK)
         return status;
     pthread_mutex_lock(&fake_lock);
+    struct event *event = event_of(handle);
     if (event->context != fake_current())
         status = FAKE_INVALID_HANDLE;
-    else if (event->n_done < event->n_recorded)
+    else if (event->n_done < event->n_recorded || event->n_denied++ < fake_n_storm)
         status = FAKE_NOT_READY;
     pthread_mutex_unlock(&fake_lock);
     return status;
@@ -327,11 +380,11 @@ int cuEventQuery(void *handle)
 
 int cuEventSynchronize(void *handle)
 {
-    const struct event *event = handle;
     int status = fake_begin("cuEventSynchronize", true);
     if (status != FAKE_OK)
         return status;
     pthread_mutex_lock(&fake_lock);
+    const struct event *event = event_of(handle);
     while (event->n_done < event->n_recorded)
         pthread_cond_wait(&fake_changed, &fake_lock);
     status = event->context->failure;
@@ -341,12 +394,12 @@ int cuEventSynchronize(void *handle)
 
 int cuEventElapsedTime(float *ms, void *from, void *to)
 {
-    const struct event *begin = from;
-    const struct event *end = to;
     int status = fake_begin("cuEventElapsedTime", true);
     if (status != FAKE_OK)
         return status;
     pthread_mutex_lock(&fake_lock);
+    const struct event *begin = event_of(from);
+    const struct event *end = event_of(to);
     if (begin->n_done < begin->n_recorded || end->n_done < end->n_recorded)
         status = FAKE_NOT_READY;
     *ms = (float)((double)(end->time.tv_sec - begin->time.tv_sec) * 1e3 +

@@ -6,7 +6,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cuda_driver.h"
 #include "fake_cuda.h"
+#include "hip_driver.h"
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/lsan_interface.h>
 
@@ -32,11 +34,50 @@ static void must(bool holds, const char *what)
     exit(1);
 }
 
+/* in, n_in, out, n_units: see Kernel ABI 1. */
+static int plus_one(const struct fake_cuda_launch *launch)
+{
+    uint64_t params[4];
+    uint64_t in;
+    for (size_t i = 0; i < 4; i++)
+        memcpy(&params[i], launch->params[i], sizeof params[i]);
+    memcpy(&in, fake_cuda_host(params[0], sizeof in), sizeof in);
+    const unsigned char *from = fake_cuda_host(in, params[3]);
+    unsigned char *to = fake_cuda_host(params[2], params[3]);
+    for (size_t i = 0; i < params[3]; i++)
+        to[i] = (unsigned char)(from[i] + (from[i] < UINT8_MAX));
+    return 0;
+}
+
+static bool is_hip;
+
+void gpu_use(int n_args, char **args)
+{
+    static const size_t sizes[] = {8, 4, 8, 8, 8, 8, 0};
+    char why[HR_ERROR_TEXT] = "";
+    is_hip = n_args > 1 && strcmp(args[1], "hip") == 0;
+    must(is_hip || n_args < 2 || strcmp(args[1], "cuda") == 0, "the device is cuda or hip");
+    const struct hr__backend *backend = is_hip ? &hr__hip_backend : &hr__cuda_backend;
+    must(backend->count(why, sizeof why) > 0, why);
+    fake_cuda_kernel(GPU_PLUS_ONE, plus_one, sizes);
+}
+
+const char *gpu_name(void)
+{
+    return is_hip ? "hip:0" : "cuda:0";
+}
+
+const struct hr__gpu_driver *gpu_driver(void)
+{
+    return is_hip ? &hr__hip_table : &hr__cuda_table;
+}
+
 void gpu_begin(hr_context **context, hr_loop **loop)
 {
     const struct hr_context_config config = {.struct_size = sizeof config, .n_threads = 1};
     const struct hr_loop_config threads = {
         .struct_size = sizeof threads, .io = HR_IO_THREADS, .io_threads = 1};
+    fake_cuda_heal();
     must(hr_context_create(&config, context, NULL) == HR_OK &&
              hr_loop_create(*context, &threads, loop, NULL) == HR_OK,
          "no context, no loop");
@@ -91,12 +132,25 @@ static int64_t keep(void *user, const void *buffer, size_t size, uint64_t offset
     return (int64_t)size;
 }
 
-static uint32_t set_kernels(struct hr_kernel *kernels, const struct gpu_shape *shape)
+static struct hr_kernel kernel_of(const char *text, bool on_device)
+{
+    if (strcmp(text, GPU_PLUS_ONE) != 0)
+        return (struct hr_kernel){.struct_size = sizeof(struct hr_kernel), .text = text};
+    if (!on_device)
+        return (struct hr_kernel){.struct_size = sizeof(struct hr_kernel), .text = "scale:u8,1,1"};
+    return (struct hr_kernel){.struct_size = sizeof(struct hr_kernel),
+                              .kind = HR_KERNEL_SOURCE,
+                              .unit_out = 1,
+                              .entry = text,
+                              .text = "void plus_one();"};
+}
+
+static uint32_t set_kernels(struct hr_kernel *kernels, const struct gpu_shape *shape,
+                            bool on_device)
 {
     uint32_t n = 0;
     for (; n < GPU_KERNELS && shape->kernels[n]; n++)
-        kernels[n] =
-            (struct hr_kernel){.struct_size = sizeof kernels[n], .text = shape->kernels[n]};
+        kernels[n] = kernel_of(shape->kernels[n], on_device);
     return n;
 }
 
@@ -137,7 +191,7 @@ void gpu_expect(struct gpu_expected *expected, const struct gpu_shape *shape)
                  .write = keep,
                  .user = expected},
         .kernels = kernels,
-        .n_kernels = set_kernels(kernels, shape),
+        .n_kernels = set_kernels(kernels, shape, false),
         .device = "host",
     };
     hr_pipeline *pipeline = NULL;
@@ -160,7 +214,7 @@ static void *on_device(struct gpu_run *run, size_t size)
 {
     void *memory = NULL;
     if (run->status == HR_OK)
-        run->status = hr_device_alloc(run->context, "cuda:0", size, &memory, &run->error);
+        run->status = hr_device_alloc(run->context, gpu_name(), size, &memory, &run->error);
     return run->status == HR_OK ? memory : NULL;
 }
 
@@ -220,7 +274,7 @@ static void make_source(struct gpu_run *run)
         memcpy(run->host_in, in, size);
         source->data = run->host_in;
         if (run->shape->from == GPU_PINNED)
-            (void)!hr_pin(run->context, "cuda:0", run->host_in, size, NULL);
+            (void)!hr_pin(run->context, gpu_name(), run->host_in, size, NULL);
     }
 }
 
@@ -256,7 +310,7 @@ static void make_sink(struct gpu_run *run)
     case GPU_PIPE:
         sink->data = run->host_out;
         if (run->shape->to == GPU_PINNED)
-            (void)!hr_pin(run->context, "cuda:0", run->host_out, size, NULL);
+            (void)!hr_pin(run->context, gpu_name(), run->host_out, size, NULL);
     }
 }
 
@@ -276,8 +330,8 @@ void gpu_run_create(struct gpu_run *run, const struct gpu_shape *shape,
     config->n_streams = shape->n_streams;
     config->flags = shape->flags;
     config->kernels = run->kernels;
-    config->n_kernels = set_kernels(run->kernels, shape);
-    config->device = "cuda:0";
+    config->n_kernels = set_kernels(run->kernels, shape, true);
+    config->device = gpu_name();
     if (run->status == HR_OK)
         run->status = hr_pipeline_create(loop, config, &run->pipeline, &run->error);
 }
@@ -286,7 +340,7 @@ void gpu_run_create(struct gpu_run *run, const struct gpu_shape *shape,
 
 static hr_status take_chunk(struct gpu_run *run, struct hr_chunk *chunk)
 {
-    void *const default_stream = (void *)1;
+    void *const default_stream = (void *)2; /* of both vendors, the calling thread's */
     const size_t room = run->expected->n_out - run->n_pulled;
     const hr_status status = hr_chunk_wait(chunk, NULL, &run->error);
     if (status == HR_OK && chunk->size <= room)
@@ -454,11 +508,11 @@ void gpu_run_free(struct gpu_run *run)
 {
     hr_pipeline_free(run->pipeline);
     if (run->shape->from == GPU_PINNED)
-        hr_unpin(run->context, "cuda:0", run->host_in);
+        hr_unpin(run->context, gpu_name(), run->host_in);
     if (run->shape->to == GPU_PINNED)
-        hr_unpin(run->context, "cuda:0", run->host_out);
-    hr_device_free(run->context, "cuda:0", run->device_in);
-    hr_device_free(run->context, "cuda:0", run->device_out);
+        hr_unpin(run->context, gpu_name(), run->host_out);
+    hr_device_free(run->context, gpu_name(), run->device_in);
+    hr_device_free(run->context, gpu_name(), run->device_out);
     if (run->near_in >= 0)
         close(run->near_in);
     if (run->path_in[0])

@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Pipelines over the fake driver for plain test programs: a shape is made real, run through the
- * public header, and what was delivered compared with what the host device gives for the same
- * bytes. */
+/* Pipelines over a fake driver for plain test programs: a shape is made real, run through the public
+ * header, and what was delivered compared with what the host device gives for the same bytes.
+ *
+ * The programs take the device, cuda (if none is named) or hip. HIP's library is the fake one that
+ * HR_LIBAMDHIP64 names. */
 #ifndef GPU_RUNS_H
 #define GPU_RUNS_H
 
 #include <headrace.h>
 #include <stdbool.h>
+
+#include "gpu_driver.h"
 
 enum gpu_end {
     GPU_PLAIN,  /* memory of the host */
@@ -21,11 +25,14 @@ enum gpu_end {
 
 enum { GPU_KERNELS = 6 };
 
+/* A source of the user's in the place of a built-in kernel; the host has "scale:u8,1,1" for it. */
+#define GPU_PLUS_ONE "plus_one"
+
 struct gpu_shape {
     const char *name;
     enum gpu_end from;
     enum gpu_end to;
-    const char *kernels[GPU_KERNELS]; /* built-in ones; NULL: no more */
+    const char *kernels[GPU_KERNELS]; /* built-in ones, or GPU_ADD_ONE; NULL: no more */
     size_t size;                      /* of the source; at most what a pipe holds, if it is one */
     size_t tail; /* bytes of it that come from device memory, a second source, behind the others */
     size_t chunk_size;
@@ -66,6 +73,12 @@ struct gpu_run {
     struct hr_stats stats;
 };
 
+/* From main's arguments; the program ends if the device is not there. */
+void gpu_use(int n_args, char **args);
+/* For struct hr_pipeline_config, and what its backend calls. */
+const char *gpu_name(void);
+const struct hr__gpu_driver *gpu_driver(void);
+
 /* Of bytes for the shape, in no order that a kernel could like; what counted kernels keep of them is
  * whole units of 12. */
 void gpu_expect(struct gpu_expected *expected, const struct gpu_shape *shape);
@@ -85,7 +98,8 @@ const char *gpu_run_judge(struct gpu_run *run);
 /* Frees the pipeline and the ends. */
 void gpu_run_free(struct gpu_run *run);
 
-/* A context of one worker, and a loop on it; the program ends if they cannot be made. */
+/* A context of one worker, and a loop on it, on devices that live; the program ends if they cannot be
+ * made. */
 void gpu_begin(hr_context **context, hr_loop **loop);
 
 /* What the driver still has; "" if it is nothing. In a static buffer. */

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /* HIP's library for tests without a GPU, over the fake driver of ../fake_cuda, which has the same
- * numbers: libamdhip64.so.FAKE_HIP_ROCM, which is 5, 6 or 7, with what these do differently. Its
- * prototypes are the backend's, and these are compared with HIP's headers.
+ * numbers: libamdhip64.so.FAKE_HIP_ROCM, which is 5, 6 or 7, with what these do differently. 4 is
+ * one that lacks a call. Its prototypes are the backend's, and these are compared with HIP's
+ * headers. Faults and watchers of the driver see HIP's calls, by their names.
  *
- * What it does as the real one was seen or read to: a current device for each thread; memory that
- * is registered twice is no error; 4096 bytes of any image are read, and all of it as long as its
- * module is there; from 7 on, the last error of a thread stays until it is asked for. */
+ * What it does as the real one was seen or read to: a current device for each thread; the first call
+ * without devices fails in other words than the next ones; memory that is registered twice is no
+ * error; images are judged and read as fake_image.c tells; a stream or event that is no more ends the
+ * process; from 7 on, the last error of a thread stays until it is asked for. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,6 +41,8 @@ static int tell(int status)
 /* For good: contexts that HIP keeps are nobody's to release. */
 static void retain(void)
 {
+    if (cuInit(0) != 0)
+        return;
     for (int i = 0; i < N_DEVICES; i++)
         cuDevicePrimaryCtxRetain(&contexts[i], i);
     pthread_mutex_lock(&fake_lock);
@@ -46,40 +50,67 @@ static void retain(void)
     pthread_mutex_unlock(&fake_lock);
 }
 
-static int enter(void)
+/* Inside of the current device's context. What the call is to fail with, or 0. */
+static int begin(const char *call)
 {
+    fake_hide_calls(true);
     pthread_once(&once, retain);
-    return cuCtxPushCurrent_v2(contexts[current]);
+    int status = contexts[current] ? cuCtxPushCurrent_v2(contexts[current]) : HR__HIP_NO_DEVICE;
+    fake_hide_calls(false);
+    if (status == 0)
+        status = fake_begin(call, false);
+    fake_hide_calls(true);
+    return status;
 }
 
-static void leave(void)
+static int end(int status)
 {
     void *context;
     cuCtxPopCurrent_v2(&context);
+    fake_hide_calls(false);
+    return tell(status);
 }
 
-/* The call inside of the current device's context. Those that give something back need none. */
-#define INSIDE(call)                                                                               \
-    int status = enter();                                                                          \
-    if (status == 0) {                                                                             \
+#define DO(call)                                                                                   \
+    int status = begin(__func__);                                                                  \
+    if (status == 0)                                                                               \
         status = call;                                                                             \
-        leave();                                                                                   \
-    }                                                                                              \
-    return tell(status)
+    return end(status)
+
+/* A call that gives something back does so whatever it says. */
+#define GIVE_BACK(call)                                                                            \
+    const int failure = begin(__func__);                                                           \
+    const int status = call;                                                                       \
+    return end(failure != 0 ? failure : status)
 
 /* ---- start, errors ---- */
 
+static bool is_hidden(const char *variable)
+{
+    const char *visible = getenv(variable);
+    return visible && (visible[0] == '\0' || visible[0] == '-');
+}
+
+static int count_devices(int *n)
+{
+    static bool was_asked;
+    static const int first = FAKE_HIP_ROCM == 6 ? HR__HIP_INVALID_DEVICE : HR__HIP_NO_DEVICE;
+    const bool is_first = !__atomic_exchange_n(&was_asked, true, __ATOMIC_RELAXED);
+    if (is_hidden("HIP_VISIBLE_DEVICES") || is_hidden("ROCR_VISIBLE_DEVICES"))
+        return is_first ? first : HR__HIP_NO_DEVICE;
+    return cuDeviceGetCount(n);
+}
+
 hipError_t hipGetDeviceCount(int *n)
 {
-    const int status = cuInit(0);
     *n = 0;
-    return tell(status != 0 ? status : cuDeviceGetCount(n));
+    DO(count_devices(n));
 }
 
 hipError_t hipRuntimeGetVersion(int *version)
 {
     *version = hip_abi_version(FAKE_HIP_ROCM);
-    return tell(0);
+    DO(0);
 }
 
 const char *hipGetErrorString(hipError_t error)
@@ -105,20 +136,20 @@ hipError_t hipPeekAtLastError(void)
 
 hipError_t hipDeviceGetName(char *name, int size, hipDevice_t device)
 {
-    return tell(cuDeviceGetName(name, size, device));
+    DO(cuDeviceGetName(name, size, device));
 }
 
 /* 16 digits, without an end. */
 hipError_t hipDeviceGetUuid(hipUUID *uuid, hipDevice_t device)
 {
     memcpy(uuid->bytes, device == 0 ? "a0a1a2a3a4a5a6a7" : "b0b1b2b3b4b5b6b7", sizeof uuid->bytes);
-    return tell(0);
+    DO(0);
 }
 
 hipError_t hipDeviceGetPCIBusId(char *id, int size, int device)
 {
     snprintf(id, (size_t)size, "0000:%02x:00.0", 0x17 + device);
-    return tell(0);
+    DO(0);
 }
 
 hipError_t hipDeviceGetAttribute(int *value, hipDeviceAttribute_t attribute, int device)
@@ -126,55 +157,60 @@ hipError_t hipDeviceGetAttribute(int *value, hipDeviceAttribute_t attribute, int
     enum { PROCESSORS = 16 };
     if (attribute != HR__HIP_PROCESSOR_COUNT)
         return tell(HR__HIP_INVALID_VALUE);
-    return tell(cuDeviceGetAttribute(value, PROCESSORS, device));
+    DO(cuDeviceGetAttribute(value, PROCESSORS, device));
 }
 
 hipError_t hipDeviceTotalMem(size_t *bytes, hipDevice_t device)
 {
-    return tell(cuDeviceTotalMem_v2(bytes, device));
+    DO(cuDeviceTotalMem_v2(bytes, device));
 }
 
 /* All but the name of the architecture is what no program should read. */
-static int tell_properties(hipDeviceProp_t *properties, size_t size, size_t arch_at)
+static int set_properties(hipDeviceProp_t *properties, size_t size, size_t arch_at)
 {
     memset(properties->bytes, 'x', size);
     snprintf(properties->bytes + arch_at, HR__HIP_ARCH_BYTES, "%s", fake_hip_arch());
-    return tell(0);
+    return 0;
 }
 
 hipError_t hipGetDeviceProperties(hipDeviceProp_t *properties, int device)
 {
     (void)device;
-    return tell_properties(properties, HIP_ABI_OLD_BYTES, HR__HIP_5_ARCH_AT);
+    DO(set_properties(properties, HIP_ABI_OLD_BYTES, HR__HIP_5_ARCH_AT));
 }
 
 #if FAKE_HIP_ROCM >= 6
 hipError_t hipGetDevicePropertiesR0600(hipDeviceProp_t *properties, int device)
 {
     (void)device;
-    return tell_properties(properties, HIP_ABI_NEW_BYTES, HR__HIP_6_ARCH_AT);
+    DO(set_properties(properties, HIP_ABI_NEW_BYTES, HR__HIP_6_ARCH_AT));
 }
 #endif
 
-hipError_t hipSetDevice(int device)
+static int set_device(int device)
 {
     if (device < 0 || device >= N_DEVICES)
-        return tell(HR__HIP_INVALID_DEVICE);
+        return HR__HIP_INVALID_DEVICE;
     current = device;
-    return tell(0);
+    return 0;
+}
+
+hipError_t hipSetDevice(int device)
+{
+    DO(set_device(device));
 }
 
 hipError_t hipGetDevice(int *device)
 {
     *device = current;
-    return tell(0);
+    DO(0);
 }
 
 /* ---- memory ---- */
 
 hipError_t hipMemGetInfo(size_t *free_bytes, size_t *total_bytes)
 {
-    INSIDE(cuMemGetInfo_v2(free_bytes, total_bytes));
+    DO(cuMemGetInfo_v2(free_bytes, total_bytes));
 }
 
 static int alloc(void **out, size_t size)
@@ -187,12 +223,16 @@ static int alloc(void **out, size_t size)
 
 hipError_t hipMalloc(void **out, size_t size)
 {
-    INSIDE(alloc(out, size));
+    int status = begin(__func__);
+    *out = NULL;
+    if (status == 0)
+        status = alloc(out, size);
+    return end(status == FAKE_SILENT ? 0 : status);
 }
 
 hipError_t hipFree(void *memory)
 {
-    return tell(cuMemFree_v2((uintptr_t)memory));
+    GIVE_BACK(cuMemFree_v2((uintptr_t)memory));
 }
 
 static int register_memory(void *memory, size_t size, unsigned flags)
@@ -205,12 +245,12 @@ hipError_t hipHostRegister(void *memory, size_t size, unsigned flags)
 {
     if (size == 0 || flags != (HR__HIP_REGISTER_PORTABLE | HR__HIP_REGISTER_MAPPED))
         return tell(HR__HIP_INVALID_VALUE);
-    INSIDE(register_memory(memory, size, flags));
+    DO(register_memory(memory, size, flags));
 }
 
 hipError_t hipHostUnregister(void *memory)
 {
-    return tell(cuMemHostUnregister(memory));
+    GIVE_BACK(cuMemHostUnregister(memory));
 }
 
 /* What the driver says: no memory of its own, the host's, or a device's. */
@@ -240,9 +280,10 @@ static int tell_home(hipPointerAttribute_t *out, const void *memory)
 
 hipError_t hipPointerGetAttributes(hipPointerAttribute_t *out, const void *memory)
 {
-    INSIDE(tell_home(out, memory));
+    DO(tell_home(out, memory));
 }
 
+#if FAKE_HIP_ROCM >= 5
 static int tell_begin(void **out, const void *memory)
 {
     unsigned type = 0;
@@ -256,59 +297,60 @@ hipError_t hipPointerGetAttribute(void *value, hipPointer_attribute attribute,
 {
     if (attribute != HR__HIP_RANGE_START)
         return tell(HR__HIP_INVALID_VALUE);
-    INSIDE(tell_begin(value, memory));
+    DO(tell_begin(value, memory));
 }
+#endif
 
 /* ---- streams, events, copies ---- */
 
 hipError_t hipStreamCreateWithFlags(hipStream_t *out, unsigned flags)
 {
-    INSIDE(cuStreamCreate(out, flags));
+    DO(cuStreamCreate(out, flags));
 }
 
 hipError_t hipStreamDestroy(hipStream_t stream)
 {
-    return tell(cuStreamDestroy_v2(stream));
+    GIVE_BACK(cuStreamDestroy_v2(stream));
 }
 
 hipError_t hipStreamSynchronize(hipStream_t stream)
 {
-    INSIDE(cuStreamSynchronize(stream));
+    DO(cuStreamSynchronize(stream));
 }
 
 hipError_t hipStreamWaitEvent(hipStream_t stream, hipEvent_t event, unsigned flags)
 {
-    INSIDE(cuStreamWaitEvent(stream, event, flags));
+    DO(cuStreamWaitEvent(stream, event, flags));
 }
 
 hipError_t hipEventCreateWithFlags(hipEvent_t *out, unsigned flags)
 {
-    INSIDE(cuEventCreate(out, flags));
+    DO(cuEventCreate(out, flags));
 }
 
 hipError_t hipEventDestroy(hipEvent_t event)
 {
-    return tell(cuEventDestroy_v2(event));
+    GIVE_BACK(cuEventDestroy_v2(event));
 }
 
 hipError_t hipEventRecord(hipEvent_t event, hipStream_t stream)
 {
-    INSIDE(cuEventRecord(event, stream));
+    DO(cuEventRecord(event, stream));
 }
 
 hipError_t hipEventQuery(hipEvent_t event)
 {
-    INSIDE(cuEventQuery(event));
+    DO(cuEventQuery(event));
 }
 
 hipError_t hipEventSynchronize(hipEvent_t event)
 {
-    INSIDE(cuEventSynchronize(event));
+    DO(cuEventSynchronize(event));
 }
 
 hipError_t hipEventElapsedTime(float *ms, hipEvent_t from, hipEvent_t to)
 {
-    INSIDE(cuEventElapsedTime(ms, from, to));
+    DO(cuEventElapsedTime(ms, from, to));
 }
 
 static int copy(void *to, const void *from, size_t size, hipMemcpyKind kind, hipStream_t stream)
@@ -326,42 +368,29 @@ static int copy(void *to, const void *from, size_t size, hipMemcpyKind kind, hip
 hipError_t hipMemcpyAsync(void *to, const void *from, size_t size, hipMemcpyKind kind,
                           hipStream_t stream)
 {
-    INSIDE(copy(to, from, size, kind, stream));
+    DO(copy(to, from, size, kind, stream));
 }
 
 hipError_t hipMemsetD32Async(hipDeviceptr_t to, int word, size_t n, hipStream_t stream)
 {
-    INSIDE(cuMemsetD32Async((uintptr_t)to, (unsigned)word, n, stream));
+    DO(cuMemsetD32Async((uintptr_t)to, (unsigned)word, n, stream));
 }
 
 /* ---- modules ---- */
 
 struct module {
-    void *core;
-    const unsigned char *image;
-    size_t size;
-    uint64_t sum;
+    void *of_driver;
+    struct fake_hip_image image;
 };
-
-/* FNV-1a. */
-static uint64_t sum_of(const unsigned char *bytes, size_t size)
-{
-    uint64_t sum = 0xcbf29ce484222325u;
-    for (size_t i = 0; i < size; i++)
-        sum = (sum ^ bytes[i]) * 0x100000001b3u;
-    return sum;
-}
 
 static int load(void **out, const void *image)
 {
-    struct module loaded = {.image = image};
-    const int status = fake_hip_judge_image(image, &loaded.size);
+    struct module loaded;
+    int status = fake_hip_take_image(&loaded.image, image);
+    if (status == 0)
+        status = cuModuleLoadDataEx(&loaded.of_driver, "fake", 0, NULL, NULL);
     if (status != 0)
         return status;
-    loaded.sum = sum_of(image, loaded.size);
-    const int failure = cuModuleLoadDataEx(&loaded.core, "fake", 0, NULL, NULL);
-    if (failure != 0)
-        return failure;
     struct module *module = malloc(sizeof *module);
     *module = loaded;
     *out = module;
@@ -370,28 +399,36 @@ static int load(void **out, const void *image)
 
 hipError_t hipModuleLoadData(hipModule_t *out, const void *image)
 {
-    INSIDE(load(out, image));
+    DO(load(out, image));
 }
 
-/* HIP may read the image until now. */
-hipError_t hipModuleUnload(hipModule_t handle)
+static int unload(struct module *module)
 {
-    struct module *module = handle;
-    if (sum_of(module->image, module->size) != module->sum)
-        abort();
-    const int status = cuModuleUnload(module->core);
+    void *of_driver = module->of_driver;
+    fake_hip_check_image(&module->image);
     free(module);
-    return tell(status);
+    return cuModuleUnload(of_driver);
+}
+
+hipError_t hipModuleUnload(hipModule_t module)
+{
+    GIVE_BACK(unload(module));
+}
+
+static int get_function(hipFunction_t *out, const struct module *module, const char *name)
+{
+    fake_hip_check_image(&module->image);
+    return cuModuleGetFunction(out, module->of_driver, name);
 }
 
 hipError_t hipModuleGetFunction(hipFunction_t *out, hipModule_t module, const char *name)
 {
-    INSIDE(cuModuleGetFunction(out, ((struct module *)module)->core, name));
+    DO(get_function(out, module, name));
 }
 
 hipError_t hipFuncGetAttribute(int *value, hipFunction_attribute attribute, hipFunction_t function)
 {
-    INSIDE(cuFuncGetAttribute(value, attribute, function));
+    DO(cuFuncGetAttribute(value, attribute, function));
 }
 
 hipError_t hipModuleLaunchKernel(hipFunction_t function, unsigned grid_x, unsigned grid_y,
@@ -401,6 +438,6 @@ hipError_t hipModuleLaunchKernel(hipFunction_t function, unsigned grid_x, unsign
 {
     if ((unsigned long long)grid_x * block_x > UINT32_MAX)
         return tell(HR__HIP_INVALID_VALUE);
-    INSIDE(cuLaunchKernel(function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes,
-                          stream, params, extra));
+    DO(cuLaunchKernel(function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes,
+                      stream, params, extra));
 }

@@ -7,6 +7,7 @@
 #define FAKE_HIP_H
 
 #include <stddef.h>
+#include <stdint.h>
 #include <stdlib.h>
 
 static inline const char *fake_hip_arch(void)
@@ -15,7 +16,16 @@ static inline const char *fake_hip_arch(void)
     return arch ? arch : "gfx90a:sramecc+:xnack-";
 }
 
-/* The status of loading the image, of whose bytes HIP will go on reading *size. */
-int fake_hip_judge_image(const unsigned char *image, size_t *size);
+/* Of a module. The bytes are the caller's, and HIP may read all of them until it is unloaded. */
+struct fake_hip_image {
+    const unsigned char *bytes;
+    size_t size;
+    uint64_t sum;
+};
+
+/* The status of loading it; *out is set if that is 0. */
+int fake_hip_take_image(struct fake_hip_image *out, const unsigned char *bytes);
+/* Ends the process if the image is no longer what was taken. */
+void fake_hip_check_image(const struct fake_hip_image *image);
 
 #endif

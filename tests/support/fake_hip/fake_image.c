@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What the fake HIP says of an image: it takes a code object, or a bundle with one, that is for its
  * processor, and what its compiler made, which begins with "fake". It does not take one that is
- * mapped from a file: the real one would open the file. */
+ * mapped from a file: the real one would open the file. As it may read an image as long as its module
+ * is there, each is summed up when it comes, and compared with that whenever it is used. */
 #include <elf.h>
 #include <stdio.h>
 #include <string.h>
@@ -86,7 +87,7 @@ static bool is_of_file(const void *memory)
     return found;
 }
 
-int fake_hip_judge_image(const unsigned char *image, size_t *size)
+static int judge(const unsigned char *image, size_t *size)
 {
     enum { HEAD_BYTES = 4096 }; /* read of any image */
     const char *refusal = getenv("FAKE_HIP_LOAD_STATUS");
@@ -102,4 +103,33 @@ int fake_hip_judge_image(const unsigned char *image, size_t *size)
     if (memcmp(image, "__CLANG_OFFLOAD_BUNDLE__", strlen("__CLANG_OFFLOAD_BUNDLE__")) == 0)
         return judge_bundle(image, size);
     return HR__HIP_INVALID_IMAGE;
+}
+
+/* FNV-1a, of words: half a megabyte is summed up at every use. A rest of a word is left out. */
+static uint64_t sum_of(const unsigned char *bytes, size_t size)
+{
+    uint64_t sum = 0xcbf29ce484222325u;
+    uint64_t word;
+    for (size_t i = 0; i + sizeof word <= size; i += sizeof word) {
+        memcpy(&word, bytes + i, sizeof word);
+        sum = (sum ^ word) * 0x100000001b3u;
+    }
+    return sum;
+}
+
+int fake_hip_take_image(struct fake_hip_image *out, const unsigned char *bytes)
+{
+    size_t size;
+    const int status = judge(bytes, &size);
+    if (status == 0)
+        *out = (struct fake_hip_image){.bytes = bytes, .size = size, .sum = sum_of(bytes, size)};
+    return status;
+}
+
+void fake_hip_check_image(const struct fake_hip_image *image)
+{
+    if (sum_of(image->bytes, image->size) == image->sum)
+        return;
+    fprintf(stderr, "fake_hip: an image has changed since its module was loaded\n");
+    abort();
 }
