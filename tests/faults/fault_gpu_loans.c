@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Chunks lent in device memory go back while their user's streams, one or two, still have work with
- * them, slow work: neither the pipeline's next chunks, nor the next pipeline of the context, get the memory
- * before that is over. What the user copied shows it. */
+ * them, slow work: neither the pipeline's next chunks, nor the next pipeline of the context, get the
+ * memory before that is over. What the user copied shows it. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

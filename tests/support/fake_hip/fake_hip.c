@@ -4,10 +4,10 @@
  * one that lacks a call. Its prototypes are the backend's, and these are compared with HIP's
  * headers. Faults and watchers of the driver see HIP's calls, by their names.
  *
- * What it does as the real one was seen or read to: a current device for each thread; the first call
- * without devices fails in other words than the next ones; memory that is registered twice is no
- * error; images are judged and read as fake_image.c tells; a stream or event that is no more ends the
- * process; from 7 on, the last error of a thread stays until it is asked for. */
+ * What it does as the real one was seen or read to: a current device for each thread; the first
+ * call without devices fails in other words than the next ones; memory that is registered twice is
+ * no error; images are judged and read as fake_image.c tells; a stream or event that is no more ends
+ * the process; from 7 on, the last error of a thread stays until it is asked for. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What the fake HIP says of an image: it takes a code object, or a bundle with one, that is for its
  * processor, and what its compiler made, which begins with "fake". It does not take one that is
- * mapped from a file: the real one would open the file. As it may read an image as long as its module
- * is there, each is summed up when it comes, and compared with that whenever it is used. */
+ * mapped from a file: the real one would open the file. As it may read an image as long as its
+ * module is there, each is summed up when it comes, and compared with that whenever it is used. */
 #include <elf.h>
 #include <stdio.h>
 #include <string.h>
