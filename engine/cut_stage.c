@@ -69,6 +69,8 @@ static bool make_headroom(struct hr__slot *from)
     if (!hr__slot_lease(from, size))
         return false;
     memcpy(from->memory, from->data + from->taken, size);
+    hr__slot_drop(from->holds); /* a ring of blocks would wait for it while the chunk is out */
+    from->holds = NULL;
     from->data = from->memory;
     from->size = size;
     from->taken = 0;

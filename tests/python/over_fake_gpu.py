@@ -221,7 +221,7 @@ def test_an_array_is_source_and_sink() -> None:
 
 def test_memory_of_a_call_is_of_no_use_after_it() -> None:
     array, memory = _array.lent_array("cuda:0", 4096, (8,), "f4", stream=77, readonly=True)
-    assert array.__cuda_array_interface__["stream"] == 77
+    assert array.__cuda_array_interface__["stream"] is None
     assert array.__cuda_array_interface__["data"] == (4096, True)
     capsule = array.__dlpack__(stream=77, max_version=(1, 0))
     assert _dlpack.consume(capsule).readonly

@@ -267,16 +267,16 @@ def test_arrays_of_a_gpu_are_valid_during_the_call_only():
     from headrace._library import ffi
 
     with DeviceCall("cuda:0", 77) as memory:
-        x = memory.array(ffi.cast("void *", 4096), 10, _Layout("f4"), writable=False)
+        x = memory.array(ffi.cast("void *", 4096), 10, _Layout("f4"))
         told = x.__cuda_array_interface__
         told.pop("descr", None)  # optional
         assert told == {
             "shape": (10,),
             "typestr": "<f4",
-            "data": (4096, True),
+            "data": (4096, False),  # else PyTorch would not take it
             "strides": None,
             "version": 3,
-            "stream": 77,
+            "stream": None,  # else CuPy and Numba would wait for it
         }
         assert (x.nbytes, x.size, len(x), x.device, x.stream) == (40, 10, 10, "cuda:0", 77)
     with pytest.raises(ValueError, match="during the call"):

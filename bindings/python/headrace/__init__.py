@@ -25,6 +25,8 @@ from headrace._load import load
 from headrace._pipeline import Pipeline
 from headrace._save import save
 from headrace._stats import StageStats, Stats
+from headrace._stream import Stream, stream
+from headrace._transfer import to_device, to_host
 from headrace.errors import HeadraceError
 
 __version__ = version()
@@ -41,9 +43,13 @@ __all__ = [
     "Range",
     "StageStats",
     "Stats",
+    "Stream",
     "devices",
     "errors",
     "load",
     "save",
+    "stream",
+    "to_device",
+    "to_host",
     "version",
 ]

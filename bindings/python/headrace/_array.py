@@ -329,7 +329,9 @@ class Array:
             "data": (ptr if self.nbytes else 0, self.readonly),
             "strides": None if self.order == "C" else self.strides,
             "version": 3,
-            "stream": self.stream,
+            # In a kernel's call work is queued on the call's stream. Were it named here, CuPy and
+            # Numba would wait for all that is queued there.
+            "stream": None,
         }
 
     def record_stream(self, stream: Any) -> None:

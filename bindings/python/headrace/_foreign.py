@@ -317,7 +317,8 @@ def _look(obj: Any, writable: bool) -> Foreign:
     if _is_torch(obj):
         return _of_torch(obj, writable)
     interface = getattr(obj, "__cuda_array_interface__", None)
-    if interface is not None:
+    # One that tells no stream (of JAX) orders nothing, as DLPack does.
+    if interface is not None and ("stream" in interface or not hasattr(obj, "__dlpack__")):
         return _of_interface(obj, interface)
     if hasattr(obj, "__array_interface__") or _has_buffer(obj):
         return _of_host(obj, writable)

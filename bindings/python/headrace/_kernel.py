@@ -298,11 +298,11 @@ class _Function:
         def launch(call: Any) -> int:
             with _kernel_call.DeviceCall(device, int(ffi.cast("uintptr_t", call.stream))) as at:
                 n = int(call.n_units)
-                x = at.array(getattr(call, "in")[0], n, self.unit_in, writable=False)
+                x = at.array(getattr(call, "in")[0], n, self.unit_in)
                 out = None
                 if self.unit_out.nbytes:
-                    out = at.array(call.out, n, self.unit_out, writable=True)
-                count = at.array(call.count, 1, _COUNT, writable=True) if self.counted else None
+                    out = at.array(call.out, n, self.unit_out)
+                count = at.array(call.count, 1, _COUNT) if self.counted else None
                 told = self.function(x, out, KernelCall(call, device, count))
                 if self.counted and told is not None:
                     raise TypeError("on a GPU the count is stored in call.count by the work itself")

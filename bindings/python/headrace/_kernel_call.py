@@ -57,12 +57,13 @@ class DeviceCall:
         self._stream = stream
         self._lent: list[Any] = []
 
-    def array(self, address: Any, n: int, unit: Any, *, writable: bool) -> _array.Array:
+    def array(self, address: Any, n: int, unit: Any) -> _array.Array:
         """n units at an address, as an array of the device."""
         ptr = int(ffi.cast("uintptr_t", address))
         shape = (n, *unit.row)
+        # PyTorch takes no array that is read-only, so that the input is not said to be.
         array, memory = _array.lent_array(
-            self._device, ptr, shape, unit.dtype, self._stream, not writable
+            self._device, ptr, shape, unit.dtype, self._stream, readonly=False
         )
         self._lent.append(memory)
         return array

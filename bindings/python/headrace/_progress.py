@@ -24,8 +24,13 @@ def bar() -> Iterator[Callable[[Stats], None]]:
     ImportError
         tqdm is not installed.
     """
-    from tqdm.auto import tqdm
-
+    try:
+        from tqdm.auto import tqdm
+    except ImportError as error:
+        raise ImportError(
+            "progress=True shows a bar by tqdm, which is not installed: install it, or give a "
+            "function that is called with the Stats"
+        ) from error
     with tqdm(unit="B", unit_scale=True, unit_divisor=1024) as shown:
 
         def show(stats: Stats) -> None:

@@ -105,6 +105,11 @@ void hrp_dlpack_delete(void *managed, int is_versioned);
 /* For PyCapsule_New: of a capsule that nobody has consumed, the tensor is deleted. */
 void hrp_capsule_destructor(void *capsule);
 
+/* ---- Units ----------------------------------------------------------------------------------- */
+
+/* A hr_kernel_fn that does nothing, on any device: of its stage only the unit counts. */
+int32_t hrp_no_work(void *user, const struct hr_kernel_call *call);
+
 #if defined(__GNUC__)
 #pragma GCC visibility pop
 #endif

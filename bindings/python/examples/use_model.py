@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Load the tensors of a model and use them in PyTorch, without a copy; without PyTorch in NumPy.
+
+    python use_model.py model.safetensors [host | cuda:0 | ...] [PATTERN]
+"""
+
+import sys
+
+import headrace as hr
+
+try:
+    import torch
+except ImportError:
+    torch = None
+
+
+def norms(tensors):
+    """Name and root of the sum of squares of each."""
+    for name, tensor in tensors.items():
+        if torch is not None:
+            yield name, torch.linalg.vector_norm(torch.from_dlpack(tensor).double()).item()
+        else:  # on a GPU, numpy() copies to the host
+            yield name, float((tensor.numpy().astype("f8") ** 2).sum() ** 0.5)
+
+
+def main(path, device="host", pattern="*"):
+    tensors = hr.load(path, keys=pattern, device=device)
+    print("used in", "NumPy: PyTorch is not installed" if torch is None else "PyTorch")
+    for name, norm in norms(tensors):
+        tensor = tensors[name]
+        print(f"{name:32} {tensor.dtype_name:6} {tensor.shape!s:20} {tensor.device:8} {norm:.6g}")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The examples, on the host device, the Python lines of the package's README, and those of all
+docstrings."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import importlib.util
+import pkgutil
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import headrace as hr
+
+ROOT = Path(__file__).resolve().parents[2] / "bindings" / "python"
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+DATA = np.random.default_rng(5).standard_normal((4000, 7))
+
+
+def run(name: str, *arguments: Any) -> str:
+    command = [sys.executable, ROOT / "examples" / name, *map(str, arguments)]
+    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=120).stdout
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
+def test_examples_are_short(path: Path) -> None:
+    assert len(path.read_text(encoding="utf-8").splitlines()) < 40
+
+
+def test_there_are_three() -> None:
+    assert len(EXAMPLES) == 3
+
+
+@pytest.mark.parametrize("is_packed", [False, True])
+def test_reduce_file(tmp_path: Path, is_packed: bool) -> None:
+    path = tmp_path / "data.f32"
+    DATA.astype("f4").tofile(path)
+    if is_packed:
+        hr.Pipeline(path, tmp_path / "data.zst", encode="zstd", frame_size=10_000).run()
+        path = tmp_path / "data.zst"
+    said = dict(line.split(maxsplit=1) for line in run("reduce_file.py", path).splitlines())
+    values = DATA.astype("f4").astype("f8")
+    numbers = {name: float(re.sub(r"np\.float64\((.*)\)", r"\1", said[name])) for name in said}
+    assert numbers["numbers"] == values.size
+    for name in ("sum", "mean", "min", "max"):
+        assert numbers[name] == pytest.approx(getattr(values, name)(), rel=1e-9), name
+    assert numbers["deviation"] == pytest.approx(values.std(), rel=1e-9)
+
+
+@pytest.mark.skipif(not hasattr(hr, "load"), reason="load is not there yet")
+def test_use_model(tmp_path: Path) -> None:
+    numpy = pytest.importorskip("safetensors.numpy")
+    tensors = {"a.weight": DATA.astype("f4"), "a.bias": np.arange(3, dtype="f2")}
+    numpy.save_file(tensors, tmp_path / "m.safetensors")
+    first, *lines = run("use_model.py", tmp_path / "m.safetensors", "host", "a.*").splitlines()
+    assert ("NumPy" in first) == (importlib.util.find_spec("torch") is None)
+    assert sorted(line.split()[0] for line in lines) == ["a.bias", "a.weight"]
+    for line in lines:
+        name, norm = line.split()[0], float(line.split()[-1])
+        assert norm == pytest.approx(np.linalg.norm(tensors[name].astype("f8")), rel=1e-4)
+
+
+@pytest.mark.skipif(not hasattr(hr, "save"), reason="save is not there yet")
+def test_convert(tmp_path: Path) -> None:
+    np.save(tmp_path / "a.npy", DATA)
+    run("convert.py", tmp_path / "a.npy", tmp_path / "b.npy.zst", "float16", "host")
+    assert (tmp_path / "b.npy.zst").stat().st_size < DATA.nbytes / 4
+    got = hr.load(tmp_path / "b.npy.zst").numpy()
+    assert got.dtype == np.float16 and np.array_equal(got, DATA.astype("f2"))
+
+
+@pytest.mark.skipif(not hasattr(hr, "load"), reason="load is not there yet")
+def test_the_lines_of_the_readme_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"(?m)^    import headrace as hr\n(?:(?:    .*)?\n)+", text)
+    lines = "\n".join(line[4:] for line in block.splitlines())
+    monkeypatch.chdir(tmp_path)
+    DATA.astype("f4").tofile("data.f32")
+    hr.Pipeline("data.f32", "data.f32.zst", encode="zstd").run()
+    np.save("weights.npy", DATA)
+    pytest.importorskip("safetensors.numpy").save_file({"w": DATA}, "model.safetensors")
+    exec(compile(lines, "README.md", "exec"), {})
+    assert np.array_equal(hr.load("out.npy.zst").numpy(), DATA.astype("f2"))
+
+
+MODULES = [
+    module.name
+    for module in pkgutil.walk_packages(hr.__path__, "headrace.")
+    if module.name != "headrace._torch" or importlib.util.find_spec("torch")
+]
+
+
+@pytest.mark.parametrize("name", ["headrace", *MODULES])
+def test_docstrings_tell_what_happens(name: str) -> None:
+    assert doctest.testmod(importlib.import_module(name)).failed == 0
