@@ -64,7 +64,7 @@ run_criterion asan pipeline
 run_mains asan conformance
 run_main 'asan: gpu/emulate_builtin' build/asan/tests/gpu/emulate_builtin
 run_main 'asan: conformance/conformance, cuda over a fake driver' \
-    build/asan/tests/conformance/conformance_fake_cuda cuda
+    build/asan/tests/conformance/conformance_fake_cuda cuda 5
 run_main 'asan: gpu/run_pipelines, cuda over a fake driver' \
     build/asan/tests/gpu/pipelines_fake_gpu cuda --quick
 run_hip asan 6

@@ -359,5 +359,6 @@ void *hrp_dlpack_export(const struct hrp_dl_tensor *tensor, hrp_hold *hold, int 
                         uint64_t flags);
 void hrp_dlpack_delete(void *managed, int is_versioned);
 void hrp_capsule_destructor(void *capsule);
+hr_status hrp_loop_work(hr_loop *loop, int moment_ms, int at_most_ms, hr_error *error);
 int32_t hrp_no_work(void *user, const struct hr_kernel_call *call);
 """

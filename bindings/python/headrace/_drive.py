@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs one pipeline on a loop of its own: step, wait, take chunks, cancel, close.
 
-Waiting is done here, in select.poll on the loop's descriptor, so that signals are handled while a
-transfer waits. One thread at a time drives; the loop goes to another thread when that one calls.
+A busy transfer is driven in C, a few milliseconds at a time. Waiting is done here, in select.poll on
+the loop's descriptor, so that signals are handled while a transfer waits. One thread at a time drives; the loop goes to another thread when that one calls.
 Closing ends the transfer and waits until nothing of it touches memory any more. In a callback,
 where that cannot be waited for, what is dropped is kept, and closed at the next chance.
 """
@@ -22,6 +22,7 @@ from headrace import _array, _callbacks, _calls, errors
 from headrace._library import ffi, lib, native
 
 _EXIT_SECONDS = 5.0  # that a transfer is waited for at the interpreter's exit
+_MOMENT_MS, _AT_MOST_MS = 1, 5  # that C waits for the next event, and drives without a look here
 
 _here = threading.local()
 _lists = threading.RLock()  # of the three lists
@@ -134,6 +135,12 @@ class Drive:
         with self._lock:
             return bool(_calls.check(lib.hr_loop_step(self._loop, self._error), self._error))
 
+    def _work(self) -> bool:
+        """Does what there is to do, and comes within moments: False when it has ended."""
+        with self._lock:
+            status = native.hrp_loop_work(self._loop, _MOMENT_MS, _AT_MOST_MS, self._error)
+            return bool(_calls.check(status, self._error))
+
     def _check_end(self) -> None:
         with self._lock:
             status = lib.hr_pipeline_state(self._pipeline, self._error)
@@ -148,7 +155,7 @@ class Drive:
 
     def _run_on(self, deadline: Optional[float] = None) -> bool:
         """Steps to the end; False if the time went by."""
-        while self._step():
+        while self._work():
             left = None if deadline is None else (deadline - time.monotonic()) * 1000
             if left is not None and left <= 0:
                 return False

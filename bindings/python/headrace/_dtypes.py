@@ -16,6 +16,7 @@ refused by `find`: a silent choice would be wrong for half of those who write th
 
 from __future__ import annotations
 
+import functools
 import importlib
 import math
 from dataclasses import dataclass, field
@@ -230,6 +231,9 @@ def from_numpy(dtype: Any) -> DType:
     return _BY_NUMPY.get(dtype) or DType(str(dtype), 8 * dtype.itemsize, dtype)
 
 
+_of_dtype = functools.lru_cache(maxsize=256)(from_numpy)
+
+
 def from_safetensors(name: str) -> DType:
     """The type of a name in a ``.safetensors`` header.
 
@@ -346,6 +350,8 @@ def find(word: Any) -> DType:
     """
     if isinstance(word, DType):
         return word
+    if isinstance(word, np.dtype):  # of every chunk, and their text takes long to make
+        return _of_dtype(word)
     text = word if isinstance(word, str) else str(word)
     if isinstance(word, str) or text.startswith("torch."):
         if text in _AMBIGUOUS:

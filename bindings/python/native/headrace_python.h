@@ -105,6 +105,14 @@ void hrp_dlpack_delete(void *managed, int is_versioned);
 /* For PyCapsule_New: of a capsule that nobody has consumed, the tensor is deleted. */
 void hrp_capsule_destructor(void *capsule);
 
+/* ---- Driving --------------------------------------------------------------------------------- */
+
+/* Steps the loop while there is work, or some comes within moment_ms, for about at_most_ms in all:
+ * between the events of a busy transfer nothing goes back to the interpreter. Returns as
+ * hr_loop_step; HR_PENDING, too, when there is nothing to do at present, a signal came or the time
+ * went by. Thread: the loop's. Blocks: not longer than the two limits. */
+hr_status hrp_loop_work(hr_loop *loop, int moment_ms, int at_most_ms, hr_error *error);
+
 /* ---- Units ----------------------------------------------------------------------------------- */
 
 /* A hr_kernel_fn that does nothing, on any device: of its stage only the unit counts. */
