@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import copy
 import gc
 import os
+import pickle
 import random
 import subprocess
 import sys
@@ -295,3 +297,14 @@ def test_gpus_over_the_fake_driver() -> None:
         text=True,
     )
     assert done.returncode == 0, done.stdout
+
+
+def test_copies_and_pickles_have_bytes_of_their_own():
+    array = _array.of_numpy(np.arange(6, dtype="f4").reshape(2, 3).T)
+    for again in (copy.copy(array), copy.deepcopy(array), pickle.loads(pickle.dumps(array))):
+        assert again.ptr != array.ptr
+        np.testing.assert_array_equal(again.numpy(), array.numpy())
+        assert again.order == array.order
+    lent, _ = _array.lent_array("cuda:0", 4096, (3,), "u1", None, readonly=False)
+    with pytest.raises(TypeError, match="cuda:0"):
+        copy.deepcopy(lent)

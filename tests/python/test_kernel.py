@@ -249,11 +249,18 @@ def test_what_is_no_kernel():
         hr.Kernel.function(double, -1)
 
 
-def test_compiled_kernels_need_a_gpu():
-    for kernel in (hr.Kernel.source("text", "f", 4, 4), hr.Kernel.image(b"\0\1", "f", 4, 4, b"a")):
+@pytest.mark.parametrize("args", [b"", b"a"])
+def test_compiled_kernels_need_a_gpu(args):
+    text, image = hr.Kernel.source("t", "f", 4, 4, args), hr.Kernel.image(b"\0\1", "f", 4, 4, args)
+    for kernel in (text, image):
         assert "f" in repr(kernel)
-        with pytest.raises(hr.HeadraceError):
+        with pytest.raises(hr.HeadraceError, match="GPU"):
             hr.Pipeline(b"", hr.NULL, kernels=kernel, device="host")
+
+
+def test_a_function_that_returns_its_result_is_told():
+    with pytest.raises(TypeError, match="out"):
+        run(VALUES, hr.NULL, hr.Kernel.function(lambda x, out, call: x * 2, "f4"))
 
 
 def test_a_partial_unit_at_the_end_is_truncated():

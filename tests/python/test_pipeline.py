@@ -654,3 +654,10 @@ def test_1000_repeats_leave_nothing(io, way, resources):
     assert n_fds_after <= n_fds
     assert n_threads_after <= n_threads
     assert rss_after - rss < 2048
+
+
+@pytest.mark.parametrize("name", ["chunk_size", "depth", "streams", "frame_size", "min_fill"])
+def test_sizes_that_cannot_be_are_told_by_name(name):
+    for wrong, error in ((-5, ValueError), (1 << 64, ValueError), ("1M", TypeError)):
+        with pytest.raises(error, match=f"{name} is "):
+            hr.Pipeline(b"abc", hr.NULL, **{name: wrong})

@@ -170,6 +170,14 @@ class Array:
         kind = type(self).__name__
         return f"<headrace.{kind} {self.shape} {self._type.name} on {self.device}{order}>"
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copies and pickles have bytes of their own: an address is of no use elsewhere."""
+        if self.device != "host":
+            raise TypeError(
+                f"the array is on {self.device} and is not pickled or copied: take headrace.to_host(array)"
+            )
+        return of_numpy, (self.numpy().copy(order="K"), self._type)
+
     # ---- views ----
 
     def _derive(self, ptr: int, shape: _Shape, dtype: _dtypes.DType, order: str = "C") -> Array:

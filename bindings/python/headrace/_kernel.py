@@ -225,6 +225,8 @@ class Kernel:
             if not isinstance(value, bytes):
                 setattr(struct, name, value)
                 continue
+            if name == "args" and not value:
+                continue
             memory = ffi.from_buffer(value + b"\0")  # texts end with 0
             keep.append(memory)
             setattr(struct, name, memory)
@@ -291,6 +293,8 @@ class _Function:
             told = self.function(x, out, KernelCall(call, "host", count))
             if count is not None and told is not None:
                 count[0] = told
+            elif told is not None:
+                raise TypeError(_RETURNED.format(type(told).__name__))
             del x, out, count, told  # now only what the function kept is left
         return 0
 
@@ -306,12 +310,18 @@ class _Function:
                 told = self.function(x, out, KernelCall(call, device, count))
                 if self.counted and told is not None:
                     raise TypeError("on a GPU the count is stored in call.count by the work itself")
+                if told is not None:
+                    raise TypeError(_RETURNED.format(type(told).__name__))
             return 0
 
         return launch
 
 
 _COUNT = _Layout("u8")
+_RETURNED = (
+    "the kernel's function returned a {}, which would be lost: it writes its result to its second "
+    "argument, as in out[:] = x * 2, and returns None"
+)
 
 
 def kernel(given: Any) -> Kernel:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import operator
 import os
 from collections.abc import AsyncIterator, Iterator
 from types import TracebackType
@@ -45,6 +46,17 @@ def _word(words: dict[str, int], name: str, given: Any) -> int:
     if given not in words:
         raise ValueError(f"{name} is {given!r}, not one of {', '.join(map(repr, words))}")
     return words[given]
+
+
+def _size(name: str, given: Any, bits: int = 32) -> int:
+    """A number that is not negative."""
+    try:
+        number = operator.index(given)
+    except TypeError:
+        raise TypeError(f"{name} is {given!r}: an integer is wanted") from None
+    if not 0 <= number < 1 << bits:
+        raise ValueError(f"{name} is {number}: from 0 to 2^{bits} - 1 is possible")
+    return number
 
 
 def _milliseconds(name: str, seconds: Optional[float]) -> int:
@@ -191,22 +203,22 @@ class Pipeline:
         self._pulls = sink is None
 
         config = _calls.new_struct("hr_pipeline_config")
-        config.chunk_size = chunk_size
-        config.depth = depth
-        config.n_streams = streams
+        config.chunk_size = _size("chunk_size", chunk_size, 64)
+        config.depth = _size("depth", depth)
+        config.n_streams = _size("streams", streams)
         config.decode = _word(_CODECS, "decode", decode)
         codec, level = encode if isinstance(encode, tuple) else (encode, 0)
         if codec == "auto":
             raise ValueError('encode is "none", "zstd" or ("zstd", level)')
         config.encode = _word(_CODECS, "encode", codec)
         config.encode_level = level
-        config.frame_size = frame_size
-        config.window_log = window_log
+        config.frame_size = _size("frame_size", frame_size, 64)
+        config.window_log = _size("window_log", window_log)
         config.direct = _word(_DIRECT, "direct", direct)
         config.flags = (lib.HR_UNORDERED if unordered else 0) | (lib.HR_STRICT if strict else 0)
         config.connect_ms = _milliseconds("connect_timeout", connect_timeout)
         config.idle_ms = _milliseconds("idle_timeout", idle_timeout)
-        config.min_fill = min_fill
+        config.min_fill = _size("min_fill", min_fill, 64)
         config.max_wait_ms = _milliseconds("max_wait", max_wait)
 
         if device is None:
