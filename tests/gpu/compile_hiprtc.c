@@ -13,7 +13,7 @@
 #include "gpu_builtin.h"
 #include "hip_driver.h"
 
-static const char *archs[] = {"gfx906:sramecc+:xnack-", "gfx1030"};
+static const char *archs[] = {"gfx906:sramecc+:xnack-", "gfx90a", "gfx1030"};
 static size_t n_archs = sizeof archs / sizeof archs[0];
 
 static bool has_entry(const void *image, size_t size, const char *entry)

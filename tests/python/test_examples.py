@@ -77,10 +77,22 @@ def test_convert(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not hasattr(hr, "load"), reason="load is not there yet")
-def test_the_lines_of_the_readme_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def lines_of_package() -> str:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     (block,) = re.findall(r"(?m)^    import headrace as hr\n(?:(?:    .*)?\n)+", text)
-    lines = "\n".join(line[4:] for line in block.splitlines())
+    return "\n".join(line[4:] for line in block.splitlines())
+
+
+def lines_of_project() -> str:
+    text = (ROOT.parents[1] / "README.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"(?s)```python\n(.*?)```", text)
+    return str(block)
+
+
+@pytest.mark.parametrize("lines", [lines_of_package(), lines_of_project()], ids=["own", "project's"])
+def test_the_lines_of_the_readme_run(
+    lines: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     DATA.astype("f4").tofile("data.f32")
     hr.Pipeline("data.f32", "data.f32.zst", encode="zstd").run()

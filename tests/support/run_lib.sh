@@ -372,7 +372,7 @@ tidy_one() {
 # run_tidy: one test, the C files that changed since they were found clean, as many as there is time
 # for; the rest are the next run's.
 run_tidy() {
-    local seconds=110 label='clang-tidy' log=build/tidy.log stamp file files=() newer
+    local seconds=200 label='clang-tidy' log=build/tidy.log stamp file files=() newer
     if ! command -v clang-tidy >/dev/null; then
         count 0 0 1 "$label: it is not installed"
         return
@@ -382,7 +382,7 @@ run_tidy() {
         -printf '%T@ %p\n' -o -name .clang-tidy -printf '%T@ %p\n' | sort -n | tail -n 1)
     newer=${newer#* }
     for file in $(sources {engine,io,compress,backends}/*.c {backends,bindings}/*/*.c \
-        tests/{support,support/faults,faults,stress}/*.c); do
+        bindings/python/native/*.c tests/{support,support/faults,faults,stress}/*.c); do
         stamp=build/tidy/${file//\//_}
         if [ ! "$stamp" -nt "$file" ] || [ ! "$stamp" -nt "$newer" ]; then
             files+=("$file")
