@@ -356,22 +356,30 @@ void hr__chain_free(struct hr__chain *chain)
 
 /* ---- results ---- */
 
-static unsigned n_states(const struct hr__chain *chain, unsigned link)
+static const struct hr__segment *segment_of(const struct hr__chain *chain, unsigned link)
 {
     const struct hr__segment *segment = chain->segments;
     while (link >= segment->end)
         segment++;
-    return segment->n_queues;
+    return segment;
 }
 
 /* How many of them kernels may have changed. The others are still on the host as they were made, and
  * may be on their way to the device. */
 static unsigned n_used_states(const struct hr__chain *chain, unsigned link)
 {
-    const struct hr__segment *segment = chain->segments;
-    while (link >= segment->end)
-        segment++;
+    const struct hr__segment *segment = segment_of(chain, link);
     return segment->next < segment->n_queues ? (unsigned)segment->next : segment->n_queues;
+}
+
+/* Of a stream without a chunk the first state is the result, and is written to: not before it has
+ * come to the device. */
+static void follow_first_state(struct hr__chain *chain, unsigned link, struct hr__stream *stream)
+{
+    const struct hr__device_ops *ops = chain->device->ops;
+    const unsigned queue = segment_of(chain, link)->first_queue;
+    if (ops->record(chain->queues[queue].stream, chain->fetched, NULL) == HR_OK)
+        ops->wait(stream, chain->fetched, NULL);
 }
 
 /* All kernels are done. On the stream for copies, which is idle then or ends with them. */
@@ -390,6 +398,8 @@ bool hr__chain_fetch(struct hr__chain *chain)
         const size_t size = link->state_stride * n_used_states(chain, i);
         if (size > 0)
             ops->copy(stream, link->found, link->states, size, HR__COPY_D2H, NULL);
+        else
+            follow_first_state(chain, i, stream);
     }
     if (any)
         ops->record(stream, chain->fetched, NULL);
@@ -400,7 +410,7 @@ void hr__chain_result(struct hr__chain *chain, unsigned index, struct hr__reduce
 {
     for (unsigned i = 0; i < chain->n_links && !chain->merged; i++) {
         struct hr__link *link = &chain->links[i];
-        for (unsigned k = 1; link->info.is_reduction && k < n_states(chain, i); k++)
+        for (unsigned k = 1; link->info.is_reduction && k < n_used_states(chain, i); k++)
             hr__reduce_merge(&link->info.spec, link->found, link->found + k * link->state_stride);
     }
     chain->merged = true;

@@ -9,6 +9,7 @@ import gc
 import os
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -147,6 +148,18 @@ def test_gathered_memory_outlives_its_context() -> None:
     gc.collect()
     assert device_bytes(array) == data.tobytes()
     assert array.device == "cuda:0"
+
+
+@pytest.mark.parametrize("first", [1, 3, 4, 5])
+def test_slices_that_begin_anywhere(tmp_path: Path, first: int) -> None:
+    wanted = np.arange(5000, dtype="u4")
+    part = hr.to_device(wanted, "cuda:0")[first:]
+    assert np.array_equal(part.numpy(), wanted[first:])
+    hr.save(tmp_path / "a.npy", part)
+    assert np.array_equal(np.load(tmp_path / "a.npy"), wanted[first:])
+    out = np.zeros(10, "u4")
+    hr.Pipeline(hr.Range(part, 8, 40), out).run()
+    assert np.array_equal(out, wanted[first + 2 : first + 12])
 
 
 class Producer:

@@ -2,10 +2,12 @@
 """Sources and sinks of every kind."""
 
 import array
+import copy
 import gzip
 import io as python_io
 import mmap
 import os
+import pickle
 import socket
 import subprocess
 import sys
@@ -331,3 +333,26 @@ def test_an_interrupted_file_is_not_left(tmp_path):
         hr.Pipeline(broken(), tmp_path / "out", fsync=True).run()
     assert (tmp_path / "out").read_bytes() == b"old"
     assert os.listdir(tmp_path) == ["out"]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"source": "a\0b"},
+        {"sink": "out\0b"},
+        {"kernels": "sum:f32\0b"},
+        {"device": "host\0b"},
+        {"trace": "trace\0b"},
+    ],
+)
+def test_texts_end_where_they_end(tmp_path, monkeypatch, options):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a").write_bytes(DATA)
+    with pytest.raises(ValueError, match="null byte"):
+        hr.Pipeline(**{"source": "a", "sink": hr.NULL, **options})
+    assert os.listdir(tmp_path) == ["a"]
+
+
+def test_there_is_one_null():
+    assert copy.deepcopy(hr.NULL) is hr.NULL
+    assert pickle.loads(pickle.dumps(hr.NULL)) is hr.NULL

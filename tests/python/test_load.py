@@ -633,6 +633,46 @@ def test_nothing_leaks(tmp_path, resources):
     assert after[1:] == (n_fds, n_threads)
 
 
+@pytest.mark.parametrize("name", ["a.npy", "a.npy.zst"])
+def test_out_is_in_the_machines_byte_order(tmp_path, name):
+    hr.save(tmp_path / name, np.arange(3.0))
+    out = np.zeros(3, ">f8")
+    for given in (out, memoryview(out)):
+        with pytest.raises(ValueError, match="byte order"):
+            hr.load(tmp_path / name, out=given)
+    assert not out.any()
+
+
+def test_outs_do_not_overlap(tmp_path):
+    hr.save(tmp_path / "a.safetensors", {"a": np.arange(4.0), "b": np.arange(4.0)})
+    out = np.zeros(7)
+    with pytest.raises(ValueError, match='"a" and "b" overlap'):
+        hr.load(tmp_path / "a.safetensors", out={"a": out[:4], "b": out[3:]})
+    assert not out.any()
+    both = {"a": np.zeros(8)[:4], "b": np.zeros(8)[4:]}
+    hr.load(tmp_path / "a.safetensors", out=both)
+    assert both["b"].tolist() == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("name", ["a", "a.npy", "a.npy.zst", "a.safetensors.index.json"])
+def test_a_named_pipe_is_refused_at_once(tmp_path, python, name):
+    os.mkfifo(tmp_path / name)
+    process = python(
+        "import sys, headrace as hr\n"
+        "try:\n"
+        "    hr.load(sys.argv[1], dtype='u1' if sys.argv[1].endswith('a') else None)\n"
+        "except ValueError as error:\n"
+        "    print('regular file' in str(error))\n",
+        str(tmp_path / name),
+    )
+    assert process.communicate(timeout=20) == ("True\n", "")
+
+
+def test_a_file_that_tells_no_size_is_not_taken_for_an_empty_one():
+    with pytest.raises(ValueError, match="not a regular file"):
+        hr.load("/proc/self/status", dtype="u1")
+
+
 def test_over_the_fake_driver():
     folder = os.environ.get("HEADRACE_LIBRARY_DIR", "")
     driver = Path(folder, "tests/fake_cuda/libcuda.so.1").resolve()

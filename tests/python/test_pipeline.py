@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 hr = pytest.importorskip("headrace")
-from headrace import errors  # noqa: E402
+from headrace import _calls, _drive, errors  # noqa: E402
 
 DATA = np.random.default_rng(3).integers(0, 256, 3_000_001, dtype=np.uint8).tobytes()
 SECONDS = 30  # that a process is waited for
@@ -159,11 +159,7 @@ def test_options_that_cannot_be_right(wrong):
         hr.Pipeline(b"x", hr.NULL, **wrong)
 
 
-def test_numbers_of_a_wrong_type_or_range():
-    with pytest.raises(TypeError):
-        hr.Pipeline(b"x", hr.NULL, chunk_size="4K")
-    with pytest.raises(OverflowError):
-        hr.Pipeline(b"x", hr.NULL, depth=-1)
+def test_an_option_that_is_not_known():
     with pytest.raises(TypeError):
         hr.Pipeline(b"x", hr.NULL, unknown=1)
 
@@ -661,3 +657,53 @@ def test_sizes_that_cannot_be_are_told_by_name(name):
     for wrong, error in ((-5, ValueError), (1 << 64, ValueError), ("1M", TypeError)):
         with pytest.raises(error, match=f"{name} is "):
             hr.Pipeline(b"abc", hr.NULL, **{name: wrong})
+
+
+@pytest.mark.parametrize("call", ["loop_create", "pipeline_create"])
+def test_ctrl_c_while_it_is_made_leaves_nothing(monkeypatch, resources, call):
+    made = getattr(_calls, call)
+
+    def interrupted(*arguments):
+        made(*arguments)
+        raise KeyboardInterrupt
+
+    hr.Pipeline(b"", hr.NULL).run()
+    n_fds = resources()[1]
+    monkeypatch.setattr(_calls, call, interrupted)
+    for _ in range(5):
+        with pytest.raises(KeyboardInterrupt):
+            hr.Pipeline(b"abc", hr.NULL)
+    assert resources()[1] == n_fds
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_ctrl_c_while_it_is_dropped_leaves_it_for_later(monkeypatch, resources):
+    hr.Pipeline(b"", hr.NULL).run()
+    n_fds = resources()[1]
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        pipeline = hr.Pipeline(b"abc", hr.NULL)
+        patched.setattr(_drive.Drive, "close", interrupted)
+        del pipeline
+    hr.Pipeline(b"", hr.NULL).run()
+    assert resources()[1] == n_fds
+
+
+def test_ctrl_c_at_the_first_use_spoils_no_declaration(python):
+    process = python(
+        """
+        import cffi.model
+        import headrace as hr
+
+        def interrupted(struct, *_):
+            if not struct.completed:
+                raise KeyboardInterrupt
+
+        cffi.model.StructOrUnion.finish_backend_type = interrupted
+        print(hr.Pipeline(b"abc", hr.NULL).run().bytes_out)
+        """
+    )
+    assert process.communicate(timeout=20) == ("3\n", "")

@@ -111,6 +111,15 @@ def test_nothing_is_left(resources: Any) -> None:
     assert after[1:] == before[1:] and after[0] < before[0] + 10_000
 
 
+def test_buffers_have_their_byte_order() -> None:
+    wanted = np.arange(5, dtype=">f4")
+    assert np.array_equal(hr.to_host(memoryview(wanted)), wanted)
+    assert np.array_equal(hr.to_device(memoryview(wanted), "host").numpy(), wanted)
+    out = np.zeros(5, ">f4")
+    hr.to_host(wanted.astype("f4"), out=memoryview(out))
+    assert np.array_equal(out, wanted)
+
+
 def test_streams_and_transfers_over_the_fake_driver() -> None:
     folder = os.environ.get("HEADRACE_LIBRARY_DIR", "")
     driver = Path(folder, "tests/fake_cuda/libcuda.so.1").resolve()

@@ -173,9 +173,7 @@ class Array:
     def __reduce__(self) -> tuple[Any, ...]:
         """Copies and pickles have bytes of their own: an address is of no use elsewhere."""
         if self.device != "host":
-            raise TypeError(
-                f"the array is on {self.device} and is not pickled or copied: take headrace.to_host(array)"
-            )
+            raise TypeError(f"the array is on {self.device}: copy or pickle its numpy()")
         return of_numpy, (self.numpy().copy(order="K"), self._type)
 
     # ---- views ----

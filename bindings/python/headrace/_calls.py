@@ -47,6 +47,19 @@ def new_struct(name: str) -> Any:
     return made
 
 
+def text(given: bytes) -> Any:
+    """Text as C takes it, which must not go on behind its end there.
+
+    Raises
+    ------
+    ValueError
+        It has a zero byte.
+    """
+    if b"\0" in given:
+        raise ValueError(f"embedded null byte: {given!r:.80}")
+    return ffi.from_buffer(given + b"\0")
+
+
 _CHUNK = ffi.typeof("struct hr_chunk *")
 _CHUNK_SIZE = ffi.sizeof("struct hr_chunk")
 
@@ -70,26 +83,25 @@ def context_create(config: Any) -> Any:
     return ffi.gc(out[0], lib.hr_context_free)
 
 
-def loop_create(context: Any, config: Any) -> Any:
-    """A loop, that the caller frees or gives to a box."""
-    out, error = ffi.new("hr_loop **"), new_error()
+def loop_create(context: Any, config: Any, out: Any) -> None:
+    """A loop, that the caller frees or gives to a box: it is in ``out`` also if a signal's handler
+    raises."""
+    error = new_error()
     check(lib.hr_loop_create(context, config, out, error), error)
-    return out[0]
 
 
-def pipeline_create(loop: Any, config: Any) -> Any:
-    """A pipeline, that the caller frees or gives to a box.
+def pipeline_create(loop: Any, config: Any, out: Any) -> None:
+    """A pipeline, as `loop_create` makes a loop.
 
     Raises
     ------
     BusyError
         The context's memory is all leased: HR_AGAIN.
     """
-    out, error = ffi.new("hr_pipeline **"), new_error()
+    error = new_error()
     status = check(lib.hr_pipeline_create(loop, config, out, error), error)
     if status != lib.HR_OK:
         raise errors.from_c(error, status)
-    return out[0]
 
 
 def box_create(loop: Any, pipeline: Any) -> Any:

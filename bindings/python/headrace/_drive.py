@@ -83,14 +83,20 @@ class Drive:
         self._driving = False
         self._owner: Optional[object] = None
         self._error = _calls.new_error()
-        self._loop = _calls.loop_create(context, loop_config)
-        try:
-            pipeline = _calls.pipeline_create(self._loop, config)
+        self._box: Any = None
+        loop, pipeline = ffi.new("hr_loop **"), ffi.new("hr_pipeline **")
+        try:  # these take long, and Ctrl-C shows when they are done
+            _calls.loop_create(context, loop_config, loop)
+            _calls.pipeline_create(loop[0], config, pipeline)
+            self._box = _calls.box_create(loop[0], pipeline[0])
         except BaseException:
-            lib.hr_loop_free(self._loop)
+            if self._box is None:
+                lib.hr_pipeline_free(pipeline[0])
+                lib.hr_loop_free(loop[0])
+            else:
+                native.hrp_box_drop(self._box)
             raise
-        self._pipeline: Any = pipeline
-        self._box: Any = _calls.box_create(self._loop, pipeline)
+        self._loop, self._pipeline = loop[0], pipeline[0]
         self.io = ffi.string(lib.hr_loop_io(self._loop, ffi.NULL)).decode()
         self._poll = select.poll()
         self._poll.register(lib.hr_loop_fd(self._loop), select.POLLIN)
@@ -348,8 +354,10 @@ class Drive:
                 return
             if last_look is not None:
                 last_look()
-            _lent.append((self._box, self._keep))
+            closed = (self._box, self._keep)
             self._box, self._pipeline, self._keep = None, None, []
+            with _lists:
+                _lent.append(closed)
         close_left()
 
     def dropped(self) -> None:
@@ -358,9 +366,17 @@ class Drive:
             return
         if _callbacks.inside():
             self.cancel()
-            _left.append(self)
-        else:
+            self._leave_it()
+            return
+        try:
             self.close()
+        except KeyboardInterrupt:  # which a destructor cannot pass on
+            self._leave_it()
+            raise
+
+    def _leave_it(self) -> None:
+        with _lists:
+            _left.append(self)
 
 
 def close_left() -> None:
@@ -375,7 +391,8 @@ def close_left() -> None:
         drive.dropped()
     for box, keep in lent:
         if keep and native.hrp_box_n_users(box) > 1:
-            _lent.append((box, keep))
+            with _lists:
+                _lent.append((box, keep))
         else:
             native.hrp_box_drop(box)
 

@@ -26,18 +26,22 @@ import socket
 from collections.abc import Iterable
 from typing import Any, Callable, Optional
 
-from headrace import _callbacks, _foreign
+from headrace import _callbacks, _calls, _foreign
 from headrace._callbacks import Called, Failures
 from headrace._lent import Lent
 from headrace._library import ffi, lib
 
 _ADDRESSES = ("tcp://", "tcp-listen://", "unix:", "unix-listen:")
+_ALIGN = 16  # of a source of kind HR_DEVICE
 _TO_THE_END = (1 << 64) - 1
 
 
 class _Null:
     def __repr__(self) -> str:
         return "headrace.NULL"
+
+    def __reduce__(self) -> str:
+        return "NULL"  # there is one
 
 
 NULL = _Null()
@@ -134,7 +138,7 @@ class End:
 
 
 def _path(kind: int, path: Any) -> End:
-    text = ffi.from_buffer(os.fsencode(path) + b"\0")
+    text = _calls.text(os.fsencode(path))
     return End(kind, text, path=text)
 
 
@@ -169,6 +173,11 @@ def _of_array(given: Any, writable: bool) -> Optional[End]:
     )
     if not on_host:
         end.device = found.device
+        before = 0 if writable or not found.nbytes else found.ptr % _ALIGN
+        if before:  # a slice: skipped is what precedes it in its allocation, which is aligned
+            end.fields["data"] = ffi.cast("void *", found.ptr - before)
+            end.fields["size"] += before
+            end.fields.update(flags=lib.HR_RANGE, offset=before, length=found.nbytes)
         if found.stream is not None:
             end.fields["stream"] = ffi.cast("void *", found.stream)
     return end
@@ -304,7 +313,7 @@ def _source(given: Any, failures: Failures) -> End:
             raise TypeError("a range is of one source, not of a range or a list")
         end = _source(given.source, failures)
         end.fields["flags"] = lib.HR_RANGE
-        end.fields["offset"] = given.offset
+        end.fields["offset"] = end.fields.get("offset", 0) + given.offset
         end.fields["length"] = _TO_THE_END if given.length is None else given.length
         return end
     end_or_none = (

@@ -54,6 +54,9 @@ class Foreign:
         What is queued on it by now comes before the first use; None: nothing.
     owner : object
         Keeps the memory: it stays as long as a transfer uses the memory.
+    swap : int
+        Width of the ``bswap`` kernel that brings the elements to the machine's byte order; 0: they
+        have it.
     """
 
     ptr: int
@@ -65,6 +68,7 @@ class Foreign:
     readonly: bool
     stream: Optional[int] = None
     owner: Any = field(default=None, repr=False)
+    swap: int = 0
 
 
 # ---- what an object is -----------------------------------------------------------------------
@@ -185,6 +189,7 @@ def _of_host(obj: Any, writable: bool) -> Foreign:
         order=_contiguous(obj, order),
         readonly=readonly,
         owner=array,
+        swap=_dtypes.swap_width(array.dtype),
     )
 
 
@@ -209,17 +214,18 @@ def _backend_of(obj: Any) -> str:
     return "hip" if library == "hip" else "cuda"
 
 
-def _type_of(interface: dict[str, Any]) -> _dtypes.DType:
+def _type_of(interface: dict[str, Any]) -> numpy.dtype[Any]:
     """Records are told by descr: typestr says only how many bytes they have."""
     descr = interface.get("descr")
     is_plain = not descr or (len(descr) == 1 and descr[0][0] == "")
-    return _dtypes.from_numpy(numpy.dtype(interface["typestr"] if is_plain else descr))
+    return numpy.dtype(interface["typestr"] if is_plain else descr)
 
 
 def _of_interface(obj: Any, interface: dict[str, Any]) -> Foreign:
     if interface.get("mask") is not None:
         raise ValueError(f"the {_name(obj)} has a mask: what is masked cannot be told in bytes")
-    dtype = _type_of(interface)
+    stored = _type_of(interface)
+    dtype = _dtypes.from_numpy(stored)
     shape = tuple(int(length) for length in interface["shape"])
     ptr, readonly = interface["data"]
     order = order_of(shape, interface.get("strides"), dtype.numpy.itemsize)
@@ -233,6 +239,7 @@ def _of_interface(obj: Any, interface: dict[str, Any]) -> Foreign:
         readonly=bool(readonly),
         stream=_streams.of_producer(interface.get("stream")),
         owner=obj,
+        swap=_dtypes.swap_width(stored),
     )
 
 

@@ -7,7 +7,7 @@ from typing import Any, Callable, Optional, Union
 
 import numpy
 
-from headrace import _callbacks, _kernel_call
+from headrace import _callbacks, _calls, _kernel_call
 from headrace._callbacks import Called, Failures
 from headrace._library import ffi, lib
 
@@ -227,10 +227,11 @@ class Kernel:
                 continue
             if name == "args" and not value:
                 continue
-            memory = ffi.from_buffer(value + b"\0")  # texts end with 0
+            is_text = name not in ("args", "image")
+            memory = _calls.text(value) if is_text else ffi.from_buffer(value + b"\0")
             keep.append(memory)
             setattr(struct, name, memory)
-            if name in ("args", "image"):
+            if not is_text:
                 setattr(struct, f"{name}_size", len(value))
         return keep
 
@@ -293,7 +294,7 @@ class _Function:
             told = self.function(x, out, KernelCall(call, "host", count))
             if count is not None and told is not None:
                 count[0] = told
-            elif told is not None:
+            elif told is not None and told is not out:  # which NumPy's out= returns
                 raise TypeError(_RETURNED.format(type(told).__name__))
             del x, out, count, told  # now only what the function kept is left
         return 0
@@ -310,7 +311,7 @@ class _Function:
                 told = self.function(x, out, KernelCall(call, device, count))
                 if self.counted and told is not None:
                     raise TypeError("on a GPU the count is stored in call.count by the work itself")
-                if told is not None:
+                if told is not None and told is not out:
                     raise TypeError(_RETURNED.format(type(told).__name__))
             return 0
 

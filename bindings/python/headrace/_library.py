@@ -38,5 +38,12 @@ def _open(name: str) -> Any:
         ) from error
 
 
+def _lay_out() -> None:
+    """cffi does it at the first use of a struct, which Ctrl-C would leave half done for ever."""
+    for name in ffi.list_types()[1]:
+        ffi.typeof(f"struct {name}")
+
+
+_lay_out()
 lib: Any = _open("libheadrace.so.0")
 native: Any = _open("libheadrace_python.so")

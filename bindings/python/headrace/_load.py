@@ -200,8 +200,7 @@ class _Loading:
         tensors = {t.info.name: t for group in groups for t in group.placed}
         if not _is_dict(outs) or set(outs) != set(tensors):
             raise ValueError(f"out is a dict with an array for each of {_listed(tensors)}")
-        for name, tensor in tensors.items():
-            _check_out(tensor, outs[name])
+        _check_apart({name: _check_out(tensor, outs[name]) for name, tensor in tensors.items()})
         if len(tensors) > 1 and any(file.encoded for file in self.files.values()):
             self._by_copies(groups, outs)
             return dict(outs)
@@ -222,7 +221,19 @@ def _listed(names: Iterable[str]) -> str:
     return ", ".join(listed[:4] + [f"... ({len(listed)})"] * (len(listed) > 4))
 
 
-def _check_out(tensor: Placed, out: Any) -> None:
+def _check_apart(outs: Mapping[str, _foreign.Foreign]) -> None:
+    """No two of them share memory."""
+    ranges = sorted(
+        (found.device, found.ptr, found.ptr + found.nbytes, name)
+        for name, found in outs.items()
+        if found.nbytes
+    )
+    for one, other in zip(ranges, ranges[1:]):
+        if one[0] == other[0] and other[1] < one[2]:
+            raise ValueError(f"out: {quote(one[3])} and {quote(other[3])} overlap in memory")
+
+
+def _check_out(tensor: Placed, out: Any) -> _foreign.Foreign:
     """Before anything is written: place, shape, type and order."""
     name = tensor.info.name
     where = f"{tensor.info.path}: {f'tensor {quote(name)}' if name else 'the array'}"
@@ -234,9 +245,12 @@ def _check_out(tensor: Placed, out: Any) -> None:
         raise ValueError(
             f"{where}: out has shape {tuple(found.shape)}, the data {tensor.stored_shape}"
         )
+    if found.swap:
+        raise ValueError(f"{where}: out is not in the machine's byte order, as the data will be")
     if found.dtype != tensor.target and found.dtype.numpy != tensor.target.numpy:
         raise ValueError(f"{where}: out is of {found.dtype}, the data of {tensor.target}")
     if sum(n > 1 for n in tensor.shape) > 1 and tensor.nbytes and found.order != order_of(tensor):
         raise ValueError(
             f"{where}: out is in order {found.order}, the data are in {order_of(tensor)}"
         )
+    return found

@@ -16,6 +16,7 @@ from headrace._callbacks import inside
 from headrace._ends import Range
 from headrace._pipeline import Pipeline
 from headrace.errors import HeadraceError, TruncatedError
+from headrace.formats.reading import open_at_once
 
 Bytes = NDArray[numpy.uint8]
 
@@ -56,9 +57,11 @@ class File:
         self.options = options
         self.ends: Optional[int] = None
         self.short_at: Optional[int] = None
-        self._file = open(path, "rb", buffering=0)  # noqa: SIM115 - closed by close()
+        self._file = open(  # noqa: SIM115 - closed by close()
+            path, "rb", buffering=0, opener=open_at_once
+        )
         status = os.fstat(self.fd)
-        if not stat.S_ISREG(status.st_mode):
+        if not _tells_its_size(self.fd, status):
             self.close()
             raise ValueError(f"{path}: not a regular file: read it by a Pipeline")
         self.size = _decoded_size(self.fd, status.st_size) if encoded else status.st_size
@@ -202,6 +205,11 @@ class _Decoded:
 
     def close(self) -> None:
         self._pieces.close()  # type: ignore[attr-defined]
+
+
+def _tells_its_size(fd: int, status: os.stat_result) -> bool:
+    """Whether it is a regular file, but none of /proc: they have bytes, and say 0."""
+    return stat.S_ISREG(status.st_mode) and (status.st_size > 0 or not os.pread(fd, 1, 0))
 
 
 def _decoded_size(fd: int, size: int) -> Optional[int]:

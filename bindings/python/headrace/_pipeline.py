@@ -229,10 +229,10 @@ class Pipeline:
         config.sink.flags |= lib.HR_LEND_DEVICE if lend_device else 0
         self._fill_kernels(config, keep, kernels, device)
         if dict is not None:
-            config.dict = _text(keep, bytes(dict))
+            config.dict = _kept(keep, ffi.from_buffer(bytes(dict)))
             config.dict_size = len(dict)
         if trace is not None:
-            config.trace_path = _text(keep, os.fsencode(trace) + b"\0")
+            config.trace_path = _kept(keep, _calls.text(os.fsencode(trace)))
         loop_config = _calls.new_struct("hr_loop_config")
         loop_config.io = _word(_IO, "io", io)
         loop_config.flags = lib.HR_LOOP_SHARED
@@ -258,7 +258,7 @@ class Pipeline:
         config.kernels = structs
         config.n_kernels = len(chain)
         if device is not None:
-            config.device = _text(keep, device.encode() + b"\0")
+            config.device = _kept(keep, _calls.text(device.encode()))
 
     # ---- transfer ----
 
@@ -495,8 +495,7 @@ def _fill_ends(config: Any, keep: list[Any], ends: list[_ends.End]) -> None:
     sink.fill(config.sink)
 
 
-def _text(keep: list[Any], text: bytes) -> Any:
-    memory = ffi.from_buffer(text)
+def _kept(keep: list[Any], memory: Any) -> Any:
     keep.append(memory)
     return memory
 

@@ -12,18 +12,16 @@ from headrace._ends import DeviceMemory
 from headrace._pipeline import Pipeline
 
 
-def _swaps(array: Any, dtype: _dtypes.DType) -> list[str]:
-    """The kernel between a NumPy array's byte order and the machine's."""
-    stored = getattr(array, "dtype", None)
-    width = _dtypes.swap_width(stored) if isinstance(stored, numpy.dtype) else 0
-    if width > 8:
-        raise ValueError(f"no kernel swaps the bytes of {stored}: bring {dtype} to native order")
-    return [f"bswap:{width}"] if width else []
+def _swaps(found: _foreign.Foreign) -> list[str]:
+    """The kernel between an array's byte order and the machine's."""
+    if found.swap > 8:
+        raise ValueError(f"no kernel swaps the bytes of {found.dtype}: bring it to native order")
+    return [f"bswap:{found.swap}"] if found.swap else []
 
 
-def _kernels(source: Any, found: _foreign.Foreign, to: _dtypes.DType) -> list[str]:
+def _kernels(found: _foreign.Foreign, to: _dtypes.DType) -> list[str]:
     cast = _dtypes.cast_kernel(found.dtype, to)
-    return _swaps(source, found.dtype) + ([cast] if cast else [])
+    return _swaps(found) + ([cast] if cast else [])
 
 
 def _into(out: Any, shape: tuple[int, ...], order: str, dtype: Any) -> _foreign.Foreign:
@@ -94,9 +92,9 @@ def to_device(array: Any, device: str = "auto", dtype: Any = None, out: Any = No
     if found.device not in ("host", device):  # there is no way from one GPU to another
         array = to_host(array)
         found = _foreign.describe(array, writable=False)
-    kernels = _kernels(array, found, to)
+    kernels = _kernels(found, to)
     if out is not None:
-        Pipeline(array, out, device=device, kernels=kernels + _swaps(out, to)).run()
+        Pipeline(array, out, device=device, kernels=kernels + _swaps(target)).run()
         return out
     with Pipeline(array, DeviceMemory(), device=device, kernels=kernels) as pipeline:
         pipeline.run()
@@ -142,13 +140,13 @@ def to_host(array: Any, out: Any = None, dtype: Any = None) -> Any:
     order: Any = found.order
     if out is None:
         to = found.dtype if dtype is None else _dtypes.find(dtype)
-        out = numpy.empty(found.shape, to.numpy, order)
+        out, swaps = numpy.empty(found.shape, to.numpy, order), []
     else:
         target = _into(out, found.shape, order, dtype)
-        to = target.dtype
+        to, swaps = target.dtype, _swaps(target)
         if target.device != "host":
             raise ValueError(f"out is on {target.device}: that is to_device's work")
-    kernels = _kernels(array, found, to) + _swaps(out, to)
+    kernels = _kernels(found, to) + swaps
     device = "host" if found.device == "host" else found.device
     Pipeline(array, out, device=device, kernels=kernels).run()
     return out

@@ -10,7 +10,7 @@ from typing import Any, BinaryIO, Callable, Iterator, Optional, Tuple, Union
 
 from . import FormatError
 
-__all__ = ["Readable", "opened", "read_prefix"]
+__all__ = ["Readable", "open_at_once", "opened", "read_prefix"]
 
 Readable = Union[str, "os.PathLike[str]", BinaryIO]
 
@@ -25,6 +25,13 @@ def _remaining(file: Any) -> Optional[int]:
     size = file.seek(0, os.SEEK_END) - here
     file.seek(here)
     return int(size)
+
+
+def open_at_once(path: Any, flags: int) -> int:
+    """An opener for `open`, which does not wait for somebody to write to a pipe."""
+    fd = os.open(path, flags | os.O_NONBLOCK)
+    os.set_blocking(fd, True)
+    return fd
 
 
 @contextmanager
@@ -47,7 +54,7 @@ def opened(source: Readable) -> Iterator[Tuple[Any, Optional[str], str, Optional
     """
     if isinstance(source, (str, os.PathLike)):
         path = os.fspath(source)
-        with open(path, "rb") as file:
+        with open(path, "rb", opener=open_at_once) as file:
             info = os.fstat(file.fileno())
             yield file, path, path, info.st_size if stat.S_ISREG(info.st_mode) else None
         return
