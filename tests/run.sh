@@ -53,7 +53,10 @@ else
     count 0 0 1 'test without io_uring: the system takes no filter'
 fi
 as_ordinary_user
-in_variant 'on one CPU' taskset -c "$(taskset -cp $$ | sed -E 's/.*: *([0-9]+).*/\1/')"
+variant=' on one CPU'
+wrapper=(taskset -c "$(taskset -cp $$ | sed -E 's/.*: *([0-9]+).*/\1/')")
+run_criterion test pipeline
+wrapper=() variant=''
 run_tidy
 
 # AddressSanitizer and UndefinedBehaviorSanitizer, with the asserts of a debug build
