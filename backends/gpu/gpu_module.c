@@ -25,7 +25,7 @@ static const struct hr__where here = {.stage = HR_STAGE_KERNEL};
 
 size_t hr__gpu_image_room(size_t size)
 {
-    enum { HEAD_BYTES = 4096 }; /* HIP reads so much of an image to see what it is */
+    enum { HEAD_BYTES = 4096 }; /* a driver may read so much of an image to see what it is */
     return size < HEAD_BYTES ? HEAD_BYTES : size + 1;
 }
 
