@@ -15,18 +15,14 @@ from numpy.typing import NDArray
 from headrace._callbacks import inside
 from headrace._ends import Range
 from headrace._pipeline import Pipeline
-from headrace.errors import HeadraceError, TruncatedError
+from headrace.errors import FormatError, HeadraceError, TruncatedError
+from headrace.formats import seek_table
 from headrace.formats.reading import open_at_once
 
 Bytes = NDArray[numpy.uint8]
 
 NOTHING: Bytes = numpy.zeros(0, numpy.uint8)
 _HEADER_CHUNK = 64 << 10
-# The seek table of zstd's seekable format 0.1.0, contrib/seekable_format.
-_FOOTER_BYTES = 9
-_FOOTER_MAGIC = 0x8F92EAB1
-_SKIPPABLE_BYTES = 8
-_WITH_CHECKSUM = 0x80
 
 
 class File:
@@ -64,7 +60,7 @@ class File:
         if not _tells_its_size(self.fd, status):
             self.close()
             raise ValueError(f"{path}: not a regular file: read it by a Pipeline")
-        self.size = _decoded_size(self.fd, status.st_size) if encoded else status.st_size
+        self.size = _decoded_size(self.fd) if encoded else status.st_size
 
     @property
     def fd(self) -> int:
@@ -212,20 +208,11 @@ def _tells_its_size(fd: int, status: os.stat_result) -> bool:
     return stat.S_ISREG(status.st_mode) and (status.st_size > 0 or not os.pread(fd, 1, 0))
 
 
-def _decoded_size(fd: int, size: int) -> Optional[int]:
-    """The sum of the frames' sizes in a seek table; None: there is no table."""
-    if size < _FOOTER_BYTES + _SKIPPABLE_BYTES:
+def _decoded_size(fd: int) -> Optional[int]:
+    """By the seek table; None: there is none that can be right, and without it all is decoded. The
+    file is opened again: its position here stays."""
+    try:
+        begins = seek_table.read(f"/proc/self/fd/{fd}")
+    except FormatError:
         return None
-    footer = os.pread(fd, _FOOTER_BYTES, size - _FOOTER_BYTES)
-    if int.from_bytes(footer[5:], "little") != _FOOTER_MAGIC:
-        return None
-    n_frames = int.from_bytes(footer[:4], "little")
-    n_words = 3 if footer[4] & _WITH_CHECKSUM else 2
-    table_bytes = 4 * n_words * n_frames
-    begin = size - _FOOTER_BYTES - table_bytes
-    if begin < _SKIPPABLE_BYTES:
-        return None
-    table = numpy.frombuffer(os.pread(fd, table_bytes, begin), "<u4").reshape(-1, n_words)
-    if len(table) != n_frames or int(table[:, 0].sum(dtype="u8")) + _SKIPPABLE_BYTES != begin:
-        return None
-    return int(table[:, 1].sum(dtype="u8"))
+    return None if begins is None else int(begins[-1])
