@@ -139,8 +139,9 @@ static void size_buffers(struct hr__chain *chain, const struct sizes *sizes, siz
     chain->buffer_bytes = chain->headroom + round_up((size_t)largest);
 }
 
-/* Follows the largest chunk through the chain. */
-static hr_status find_sizes(struct hr__chain *chain, size_t chunk_size, hr_error *error)
+/* Follows the largest chunk through the chain. *largest: what it is at most, between kernels. */
+static hr_status find_sizes(struct hr__chain *chain, size_t chunk_size, uint64_t *largest,
+                            hr_error *error)
 {
     struct sizes sizes = {.bytes = chunk_size, .of_unit = hr__chain_unit(chain)};
     hr_status status = HR_OK;
@@ -159,6 +160,7 @@ static hr_status find_sizes(struct hr__chain *chain, size_t chunk_size, hr_error
     chain->last_bytes = (size_t)sizes.bytes;
     chain->bytes_out_of_unit = sizes.of_unit;
     size_buffers(chain, &sizes, chunk_size);
+    *largest = sizes.largest;
     return status;
 }
 
@@ -174,16 +176,17 @@ hr_status hr__chain_plan(struct hr__chain *chain, size_t *chunk_size, bool may_s
                          hr_error *error)
 {
     const size_t wanted = *chunk_size;
+    uint64_t largest = 0; /* without padding, which would make small chunks ever smaller */
     hr_status status = cut_segments(chain, error);
     if (status < 0)
         return status;
     *chunk_size = whole_units(chain, wanted);
-    status = find_sizes(chain, *chunk_size, error);
-    if (status < 0 || !may_shrink || chain->buffer_bytes <= 2 * wanted)
+    status = find_sizes(chain, *chunk_size, &largest, error);
+    if (status < 0 || !may_shrink || largest <= 2 * (uint64_t)wanted)
         return status;
-    const double ratio = (double)wanted / (double)chain->buffer_bytes;
+    const double ratio = (double)wanted / (double)largest;
     *chunk_size = whole_units(chain, (size_t)((double)wanted * ratio));
-    return find_sizes(chain, *chunk_size, error);
+    return find_sizes(chain, *chunk_size, &largest, error);
 }
 
 /* ---- what others ask ---- */

@@ -11,7 +11,7 @@ size_t hr__decode_available(const struct hr__slot *block)
 
 static uint64_t max_span(const hr_pipeline *p)
 {
-    const uint64_t half = p->decode.budget / 2;
+    const uint64_t half = (uint64_t)p->depth * p->spans.slot_size / 2;
     return half > p->spans.slot_size ? half : p->spans.slot_size;
 }
 

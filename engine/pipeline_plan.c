@@ -170,10 +170,12 @@ static hr_status make_decode_lanes(hr_pipeline *p, size_t headroom)
 {
     const size_t block = round_up(p->chunk_size < RING_BLOCK ? p->chunk_size : RING_BLOCK, PAGE);
     const unsigned n_blocks = 4 * (n_workers(p) + 2);
-    p->decode.budget = (uint64_t)p->depth * p->chunk_size;
     hr_status status = hr__lane_init_ring(&p->blocks, p, n_blocks < 16 ? 16 : n_blocks, block);
     if (status == HR_OK)
         status = hr__lane_init(&p->spans, p, p->depth, headroom, p->chunk_size);
+    /* With headroom and whole pages: `depth` spans of the usual size have to fit, else those that
+     * the user has on loan stop the pipeline too early. */
+    p->decode.budget = p->depth * p->spans.leased_bytes;
     return status;
 }
 

@@ -238,6 +238,36 @@ static void run_verified(hr_loop *loop, const unsigned char *data, bool middle)
     chain_reset(&chain);
 }
 
+/* One chunk is kept all the time, of the two that there may be. The frame is larger than both, chunks
+ * are no whole pages, and units need headroom. */
+Test(pull, a_chunk_may_be_kept_of_a_frame_that_is_larger_than_all)
+{
+    unsigned char *data = test_bytes(SIZE - 7);
+    const size_t room = ZSTD_compressBound(SIZE);
+    unsigned char *packed = malloc(room);
+    cr_assert_not_null(packed);
+    const size_t n = ZSTD_compress(packed, room, data, SIZE - 7, 1);
+    for (unsigned i = 0; i < n_loops; i++) {
+        struct chain chain;
+        struct hr_chunk chunks[2];
+        start(&chain, packed, n);
+        chain.config.decode = HR_CODEC_ZSTD;
+        chain.config.depth = 2;
+        chain_add(&chain, "sum:i32");
+        create(&chain, loops[i]);
+        for (unsigned k = 0; k < 20; k++) {
+            must_lend(&chain, &chunks[k % 2]);
+            if (k > 0)
+                hr_chunk_release(&chunks[(k - 1) % 2], NULL);
+        }
+        hr_chunk_release(&chunks[1], NULL);
+        must_end(&chain);
+        chain_reset(&chain);
+    }
+    free(packed);
+    free(data);
+}
+
 Test(pull, only_what_had_checksums_is_verified)
 {
     unsigned char *data = test_bytes(300);

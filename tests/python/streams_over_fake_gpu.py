@@ -68,6 +68,27 @@ def test_the_device_of_the_source_is_that_of_the_stream() -> None:
         assert np.array_equal(np.concatenate(got), rows)
 
 
+def test_a_small_array_is_one_chunk() -> None:
+    there = hr.to_device(DATA[:2], "cuda:0")
+    for kernels in ((), hr.Kernel.function(lambda x, out, call: None, unit_out=0)):
+        chunks = list(hr.stream(there, kernels=kernels))  # so that keeping all of them is possible
+        assert [(c.shape, c.dtype) for c in chunks] == [((2, 5), DATA.dtype)]
+        assert np.array_equal(on_device(chunks[0]), DATA[:2])
+        del chunks
+
+
+def test_a_function_gets_the_rows_of_an_array() -> None:
+    seen = []
+
+    def look(x: Any, out: Any, call: Any) -> None:
+        seen.append((x.shape[1:], x.dtype, out.dtype))
+
+    hr.Pipeline(hr.to_device(DATA, "cuda:0"), hr.NULL, kernels=look).run()
+    assert set(seen) == {((5,), DATA.dtype, DATA.dtype)}
+    with pytest.raises(TypeError, match="byte order"):
+        hr.Pipeline(DATA.astype(">f4"), hr.NULL, kernels=look, device="cuda:0")
+
+
 @pytest.mark.parametrize("order", ["C", "F"])
 @pytest.mark.parametrize("shape", [(), (0, 3), (7,), (300, 100)])
 def test_there_and_back(shape: Any, order: Any) -> None:

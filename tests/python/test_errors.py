@@ -103,7 +103,7 @@ def test_missing_files_and_folders(tmp_path, io):
 def test_a_sink_that_is_too_small_says_where(io):
     out = bytearray(1000)
     with pytest.raises(errors.SpaceError) as caught:
-        hr.Pipeline(bytes(1001), out, chunk_size=100, io=io).run()
+        hr.Pipeline(iter([bytes(1001)]), out, chunk_size=100, io=io).run()
     assert caught.value.stage == "write"
 
 

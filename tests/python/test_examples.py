@@ -40,11 +40,12 @@ def test_there_are_three() -> None:
 
 @pytest.mark.parametrize("is_packed", [False, True])
 def test_reduce_file(tmp_path: Path, is_packed: bool) -> None:
-    path = tmp_path / "data.f32"
-    DATA.astype("f4").tofile(path)
-    if is_packed:
-        hr.Pipeline(path, tmp_path / "data.zst", encode="zstd", frame_size=10_000).run()
-        path = tmp_path / "data.zst"
+    path = tmp_path / "data"
+    if is_packed:  # and it has a header
+        np.save(tmp_path / "data.npy", DATA.astype("f4"))
+        hr.Pipeline(tmp_path / "data.npy", path, encode="zstd", frame_size=10_000).run()
+    else:
+        DATA.astype("f4").tofile(path)
     said = dict(line.split(maxsplit=1) for line in run("reduce_file.py", path).splitlines())
     values = DATA.astype("f4").astype("f8")
     numbers = {name: float(re.sub(r"np\.float64\((.*)\)", r"\1", said[name])) for name in said}
@@ -70,17 +71,17 @@ def test_use_model(tmp_path: Path) -> None:
 @pytest.mark.skipif(not hasattr(hr, "save"), reason="save is not there yet")
 def test_convert(tmp_path: Path) -> None:
     np.save(tmp_path / "a.npy", DATA)
-    run("convert.py", tmp_path / "a.npy", tmp_path / "b.npy.zst", "float16", "host")
+    run("convert.py", tmp_path / "a.npy", tmp_path / "b.npy.zst", "float16")
     assert (tmp_path / "b.npy.zst").stat().st_size < DATA.nbytes / 4
     got = hr.load(tmp_path / "b.npy.zst").numpy()
     assert got.dtype == np.float16 and np.array_equal(got, DATA.astype("f2"))
 
 
-@pytest.mark.skipif(not hasattr(hr, "load"), reason="load is not there yet")
 def lines_of_package() -> str:
+    """All of its blocks, one after the other."""
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    (block,) = re.findall(r"(?m)^    import headrace as hr\n(?:(?:    .*)?\n)+", text)
-    return "\n".join(line[4:] for line in block.splitlines())
+    blocks = re.findall(r"(?m)(?<=\n\n)(?:    .*\n|\n(?=    ))+", text)
+    return "\n".join(line[4:] for block in blocks for line in block.splitlines())
 
 
 def lines_of_project() -> str:

@@ -269,12 +269,12 @@ def test_a_partial_unit_at_the_end_is_truncated():
 
 
 def test_arrays_of_a_gpu_are_valid_during_the_call_only():
-    from headrace._kernel import _Layout
+    from headrace._kernel import Layout
     from headrace._kernel_call import DeviceCall
     from headrace._library import ffi
 
     with DeviceCall("cuda:0", 77) as memory:
-        x = memory.array(ffi.cast("void *", 4096), 10, _Layout("f4"))
+        x = memory.array(ffi.cast("void *", 4096), 10, Layout("f4"))
         told = x.__cuda_array_interface__
         told.pop("descr", None)  # optional
         assert told == {

@@ -181,13 +181,14 @@ def test_a_trace_is_a_timeline(tmp_path):
 
 def test_memory_of_a_context_has_a_limit():
     context = hr.Context(max_memory=1 << 20)
+    options = {"chunk_size": 1 << 18, "decode": "none", "context": context}
     held = []
     with pytest.raises((BlockingIOError, MemoryError)):
         for _ in range(100):
-            held.append(hr.Pipeline(BytesIO(DATA), chunk_size=1 << 18, context=context))
+            held.append(hr.Pipeline(BytesIO(DATA), **options))
             next(held[-1])
     held.clear()
-    hr.Pipeline(BytesIO(DATA), hr.NULL, chunk_size=1 << 18, context=context).run()
+    hr.Pipeline(BytesIO(DATA), hr.NULL, **options).run()
 
 
 def test_a_context_tells_what_it_falls_back_to():

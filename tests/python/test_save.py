@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+from io import BytesIO
 
 import numpy as np
 import pytest
@@ -39,10 +40,10 @@ def numbers(dtype, shape, order="C"):
 
 def decoded(path):
     """The bytes of a file, decoded where its name says so."""
-    out = bytearray(20 << 20)
+    out = BytesIO()
     decode = "zstd" if str(path).endswith(".zst") else "none"
-    n = hr.Pipeline(path, out, decode=decode).run().bytes_out
-    return bytes(out[:n])
+    hr.Pipeline(path, out, decode=decode).run()
+    return out.getvalue()
 
 
 def by_numpy(folder, array):

@@ -201,7 +201,7 @@ def test_npy_files_of_nothing_and_of_one(tmp_path: Path, shape: tuple[int, ...])
 def test_npy_files_are_cast(tmp_path: Path) -> None:
     wanted = np.random.default_rng(1).standard_normal((500, 4))
     np.save(tmp_path / "a.npy", wanted.astype(">f8"))
-    got = all_of(hr.stream(tmp_path / "a.npy", dtype="f4", chunk_size=999))
+    got = all_of(hr.stream(tmp_path / "a.npy", "f4", kernels="cast:f64,f32", chunk_size=999))
     assert got.dtype == np.float32 and (got == wanted.astype("f4")).all()
 
 
@@ -234,16 +234,36 @@ def test_npy_files_that_do_not_fit_are_refused(tmp_path: Path) -> None:
 def test_mistakes_are_told() -> None:
     with pytest.raises(errors.TruncatedError, match="unit"):
         all_of(hr.stream(bytes(17), dtype="f8"))
-    with pytest.raises(ValueError, match="dtype"):
-        next(hr.stream(b"abc", dtype="nonsense"))
-    with pytest.raises(ValueError, match="shape"):
-        next(hr.stream(b"abc", shape=0))
-    with pytest.raises(ValueError, match="native"):
-        next(hr.stream(bytes(8), dtype=">f4", kernels="scale:f32,2,0"))
     with pytest.raises(FileNotFoundError):
         next(hr.stream("/nonexistent/file"))
-    with pytest.raises(TypeError, match="unexpected keyword"):
-        next(hr.stream(b"abc", depht=3))
+
+
+@pytest.mark.parametrize(
+    "wrong, told",
+    [
+        ({"dtype": "nonsense"}, "dtype"),
+        ({"dtype": ">f4", "kernels": "scale:f32,2,0"}, "native"),
+        ({"shape": 0}, "shape"),
+        ({"shape": 2.5}, "shape|integer|iterable"),
+        ({"kernels": [3]}, "no kernel"),
+        ({"kernels": 3}, "kernels is 3"),
+        ({"kernels": ["crc32", "summ:f32"]}, "summ"),
+        ({"kernels": "sum:f31"}, "f31"),
+        ({"depht": 3}, "unexpected keyword argument 'depht'"),
+        ({"sink": hr.NULL}, "sink"),
+        ({"chunk_size": -1}, "chunk_size"),
+        ({"depth": "many"}, "depth"),
+        ({"decode": "gzip"}, "decode"),
+        ({"io": "aio"}, "io"),
+        ({"device": 0}, "device"),
+        ({"max_wait": "long"}, "max_wait"),
+        ({"context": 1}, "context"),
+        ({"progress": 7}, "progress"),
+    ],
+)
+def test_wrong_arguments_are_told_at_the_call(wrong: Any, told: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=told):
+        hr.stream(b"abcd", **wrong)
 
 
 def test_keeping_more_chunks_than_there_are_is_told() -> None:
@@ -351,7 +371,8 @@ def test_shares_of_npy_files(tmp_path: Path, n: int) -> None:
     wanted = np.arange(30_000.0).reshape(-1, 6)
     np.save(tmp_path / "a.npy", wanted)
     paths = [tmp_path / "a.npy", packed(tmp_path / "a.npy")]
-    parts = [all_of(hr.stream(paths, dtype="f4").share(i, n)) for i in range(n)]
+    chunks = hr.stream(paths, kernels="cast:f64,f32")
+    parts = [all_of(chunks.share(i, n)) for i in range(n)]
     assert (np.concatenate(parts) == np.concatenate([wanted, wanted])).all()
 
 
@@ -377,6 +398,10 @@ def test_what_cannot_be_shared_is_refused(tmp_path: Path) -> None:
         hr.stream(tmp_path / "raw", dtype="f8").share(0, 2)
     with pytest.raises(ValueError, match="how many bytes"):
         hr.stream(tmp_path / "raw", kernels="cast:u8,f32").share(0, 2)
+    raw = hr.stream(tmp_path / "raw")
+    for wrong in ((2, 2), (-1, 2), (0, 0), (0.5, 2), (0, "2"), (0, 2, 0), (0, 2, 1.5)):
+        with pytest.raises((TypeError, ValueError), match="share|index|n is|record_bytes"):
+            raw.share(*wrong)
     part = hr.stream(tmp_path / "raw", kernels="cast:u8,f32").share(1, 2, record_bytes=1)
     assert len(all_of(part)) == 9
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Convert a .npy file, say of float64, to float16 and save it compressed, chunk by chunk.
 
-    python convert.py data.npy data16.npy.zst [float16 | bf16 | ...] [auto | host | cuda:0 | ...]
+    python convert.py data.npy data16.npy.zst [float16 | bf16 | ...]
 """
 
 import sys
@@ -11,10 +11,10 @@ import numpy as np
 import headrace as hr
 
 
-def main(source, target, dtype="float16", device="auto"):
+def main(source, target, dtype="float16"):
     shape = np.load(source, mmap_mode="r").shape  # only its header is read
-    with hr.stream(source, dtype=dtype, device=device) as chunks:
-        hr.save(target, chunks, compress="zstd", shape=shape)
+    with hr.stream(source) as chunks:
+        hr.save(target, chunks, dtype=dtype, compress="zstd", shape=shape)
         print(chunks.stats())
 
 

@@ -15,6 +15,8 @@ an iterable of bytes-like                by calls, one item after the other
 a list or tuple of sources               one after the other, one stream
 ======================================== ===============================================
 
+Arrays have elements (`_flow.Elements`); a range of one has bytes, as all others.
+
 A pipe's file object is read through its descriptor: what Python has buffered of it is not seen.
 """
 
@@ -26,7 +28,7 @@ import socket
 from collections.abc import Iterable
 from typing import Any, Callable, Optional
 
-from headrace import _callbacks, _calls, _foreign
+from headrace import _callbacks, _calls, _flow, _foreign
 from headrace._callbacks import Called, Failures
 from headrace._lent import Lent
 from headrace._library import ffi, lib
@@ -69,7 +71,10 @@ class DeviceMemory:
 
 
 class Range:
-    """A part of a source.
+    """A part of a source, or all of it, as bytes.
+
+    Of an array its elements do not count any more, and of a file with a header (``.npy``) that is
+    read as any other byte.
 
     Parameters
     ----------
@@ -114,6 +119,12 @@ class End:
         "cuda:0": where the memory is, if it is a GPU's.
     after : callable or None
         To be called when the transfer has ended.
+    elements : Elements or None
+        What an array is made of; None: bytes.
+    path : str, bytes, os.PathLike or None
+        Of a source that is a path: what it is has to be looked up in the file.
+    is_range : bool
+        It is a part of a source, as bytes.
     """
 
     def __init__(self, kind: int, keep: Any = None, **fields: Any) -> None:
@@ -121,6 +132,9 @@ class End:
         self.keep: list[Any] = [keep]
         self.device: Optional[str] = None
         self.after: Optional[Callable[[], None]] = None
+        self.elements: Optional[_flow.Elements] = None
+        self.path: Any = None
+        self.is_range = False
 
     @property
     def addresses(self) -> Optional[tuple[int, int]]:
@@ -129,6 +143,23 @@ class End:
             return None
         begin = int(ffi.cast("uintptr_t", self.fields["data"]))
         return begin, begin + self.fields["size"]
+
+    @property
+    def nbytes(self) -> Optional[int]:
+        """Bytes of its memory, or of the range of it; None: it has none."""
+        addresses = self.addresses
+        return None if addresses is None else self.part_of(addresses[1] - addresses[0])
+
+    def part_of(self, nbytes: int) -> int:
+        """How many of so many bytes it reads."""
+        behind = max(nbytes - int(self.fields.get("offset", 0)), 0)
+        return min(behind, int(self.fields.get("length", behind)))
+
+    def first_bytes(self, n: int) -> bytes:
+        """The first bytes of memory of the host; of a GPU's none."""
+        if self.addresses is None or self.device is not None:
+            return b""
+        return bytes(ffi.buffer(self.fields["data"], min(n, self.fields["size"])))
 
     def fill(self, struct: Any) -> None:
         """Sets the fields of a struct hr_source or hr_sink."""
@@ -142,12 +173,27 @@ def _path(kind: int, path: Any) -> End:
     return End(kind, text, path=text)
 
 
+def is_path(given: Any) -> bool:
+    """Whether a source is a file by its name.
+
+    Examples
+    --------
+    >>> is_path("a.npy"), is_path("tcp://host:7000"), is_path(b"abc")
+    (True, False, False)
+    """
+    if isinstance(given, str):
+        return not given.startswith(_ADDRESSES)
+    return isinstance(given, os.PathLike)
+
+
 def _of_path(given: Any, *more_addresses: str) -> Optional[End]:
     if isinstance(given, str) and given.startswith(_ADDRESSES + more_addresses):
         return _path(lib.HR_SOCKET, given)
-    if isinstance(given, (str, os.PathLike)):
-        return _path(lib.HR_FILE, given)
-    return None
+    if not is_path(given):
+        return None
+    end = _path(lib.HR_FILE, given)
+    end.path = given
+    return end
 
 
 def _of_descriptor(given: Any) -> Optional[End]:
@@ -171,6 +217,7 @@ def _of_array(given: Any, writable: bool) -> Optional[End]:
         data=ffi.cast("void *", found.ptr),
         size=found.nbytes,
     )
+    end.elements = _flow.of_array(found)
     if not on_host:
         end.device = found.device
         before = 0 if writable or not found.nbytes else found.ptr % _ALIGN
@@ -315,6 +362,7 @@ def _source(given: Any, failures: Failures) -> End:
         end.fields["flags"] = lib.HR_RANGE
         end.fields["offset"] = end.fields.get("offset", 0) + given.offset
         end.fields["length"] = _TO_THE_END if given.length is None else given.length
+        end.elements, end.is_range = None, True
         return end
     end_or_none = (
         _of_path(given)
@@ -329,6 +377,21 @@ def _source(given: Any, failures: Failures) -> End:
             "array, bytes, an iterable of bytes, or a list of these"
         )
     return end_or_none
+
+
+def ranged(given: Any, offset: Optional[int], length: Optional[int]) -> Any:
+    """A source, or the range of it that offset and length tell.
+
+    Raises
+    ------
+    ValueError
+        It is a range, or a list of sources.
+    """
+    if offset is None and length is None:
+        return given
+    if isinstance(given, (list, tuple, Range)):
+        raise ValueError("offset and length are of one source: use headrace.Range in the list")
+    return Range(given, offset or 0, length)
 
 
 def sources(
@@ -358,10 +421,7 @@ def sources(
         A negative range, a range of several sources, or no source at all.
     """
     several = isinstance(given, (list, tuple))
-    if offset is not None or length is not None:
-        if several or isinstance(given, Range):
-            raise ValueError("offset and length are of one source: use headrace.Range in the list")
-        given = Range(given, offset or 0, length)
+    given = ranged(given, offset, length)
     ends = [_source(one, failures) for one in (given if several else [given])]
     if not ends:
         raise ValueError("the list of sources is empty")

@@ -10,6 +10,7 @@ import numpy
 from headrace import _callbacks, _calls, _kernel_call
 from headrace._callbacks import Called, Failures
 from headrace._library import ffi, lib
+from headrace.errors import ElementTypeError
 
 Unit = Union[int, str, type, numpy.dtype[Any]]
 
@@ -117,7 +118,7 @@ class Kernel:
     def function(
         cls,
         function: Callable[[Any, Any, KernelCall], Optional[int]],
-        unit_in: Unit = 1,
+        unit_in: Optional[Unit] = None,
         unit_out: Optional[Unit] = None,
         counted: bool = False,
     ) -> Kernel:
@@ -131,9 +132,11 @@ class Kernel:
             ``__cuda_array_interface__`` and DLPack), and the function enqueues work of any library
             on ``call.stream`` and returns without waiting for it. What it returns is ignored,
             unless counted.
-        unit_in : int or dtype, default 1
-            The unit: an element of this dtype, or so many bytes (then arrays of uint8, of shape
-            (n_units, unit_in), or (n_units,) for single bytes).
+        unit_in : int or dtype, optional
+            The unit: an element of this dtype, a row of them (``("f4", (3,))``, arrays of shape
+            (n_units, 3)), or so many bytes (arrays of uint8, of shape (n_units, unit_in), or
+            (n_units,) for single bytes). By default what comes: of an array, its elements, or its
+            rows if it has several axes in C order; single bytes, where no type is known.
         unit_out : int or dtype, optional
             Likewise for what it writes for each unit; by default the same. 0: it writes nothing,
             ``out`` is None, and the input passes on unchanged.
@@ -169,7 +172,10 @@ class Kernel:
             raise TypeError(f"{function!r} cannot be called")
         made = cls(lib.HR_KERNEL_FUNCTION)
         made._function = _Function(
-            function, _Layout(unit_in), _Layout(unit_in if unit_out is None else unit_out), counted
+            function,
+            None if unit_in is None else Layout(unit_in),
+            None if unit_out is None else Layout(unit_out),
+            counted,
         )
         return made
 
@@ -187,17 +193,73 @@ class Kernel:
     @property
     def is_histogram(self) -> bool:
         """Whether its result is an array."""
-        return self._word == "histogram"
+        return self.words[0] == "histogram"
 
     @property
     def is_reduction(self) -> bool:
         """Whether it has a result."""
-        return self._word in _REDUCTIONS
+        return self.words[0] in _REDUCTIONS
 
     @property
-    def _word(self) -> str:
-        builtin = self._kind == lib.HR_KERNEL_BUILTIN
-        return self._fields["text"].decode().split(":")[0] if builtin else ""
+    def is_counted(self) -> bool:
+        """Whether a function writes as many units as it likes."""
+        return self._function is not None and self._function.counted
+
+    @property
+    def text(self) -> Optional[str]:
+        """Of a built-in kernel; None: it is another one."""
+        is_builtin = self._kind == lib.HR_KERNEL_BUILTIN
+        return self._fields["text"].decode() if is_builtin else None
+
+    @property
+    def words(self) -> tuple[str, list[str]]:
+        """The name of a built-in kernel and its arguments; "" for all others."""
+        word, _, arguments = (self.text or "").partition(":")
+        return word, arguments.split(",") if arguments else []
+
+    @property
+    def unit_in(self) -> Optional[Layout]:
+        """What a function reads; None: it is none, or takes what comes."""
+        return None if self._function is None else self._function.unit_in
+
+    @property
+    def unit_out(self) -> Optional[Layout]:
+        """What a function writes; None: it is none, or the same as it reads."""
+        return None if self._function is None else self._function.unit_out
+
+    @property
+    def unit_bytes(self) -> tuple[int, int]:
+        """Bytes of a unit read and written: of functions that are bound, and compiled kernels."""
+        if self.unit_in is not None and self.unit_out is not None:
+            return self.unit_in.nbytes, self.unit_out.nbytes
+        return self._fields.get("unit_in", 1), self._fields.get("unit_out", 0)
+
+    @property
+    def title(self) -> str:
+        """What it is called in messages."""
+        if self._function is not None:
+            return self._function.name
+        text = self._fields.get("entry") or self._fields.get("text")
+        return f'"{text.decode()}"' if text else "which does nothing"
+
+    def bound(self, unit: Any) -> Kernel:
+        """The kernel for a stream: a function that names no unit takes the stream's.
+
+        Parameters
+        ----------
+        unit : dtype or None
+            Of what comes; None: bytes.
+
+        Returns
+        -------
+        Kernel
+            Itself, if there is nothing to settle.
+        """
+        if self._function is None or self._function.is_bound:
+            return self
+        made = Kernel(self._kind)
+        made._function = self._function.bound(1 if unit is None else unit)
+        return made
 
     def fill(self, struct: Any, device: str, failures: Failures) -> list[Any]:
         """Sets a struct hr_kernel.
@@ -239,8 +301,18 @@ class Kernel:
 KernelCall = _kernel_call.KernelCall
 
 
-class _Layout:
-    """A unit: its bytes, and the array that n of them are."""
+class Layout:
+    """A unit: its bytes, and the array that n of them are.
+
+    Attributes
+    ----------
+    dtype : numpy.dtype
+        Of its elements.
+    row : tuple of int
+        Shape of a unit; (): one element.
+    nbytes : int
+        Of a unit.
+    """
 
     def __init__(self, unit: Unit) -> None:
         if isinstance(unit, int):
@@ -248,34 +320,66 @@ class _Layout:
             self.dtype: numpy.dtype[Any] = numpy.dtype("u1")
             self.row: tuple[int, ...] = () if unit == 1 else (unit,)
         else:
-            self.dtype = numpy.dtype(unit)
-            self.nbytes = self.dtype.itemsize
-            self.row = ()
+            whole = numpy.dtype(unit)
+            self.dtype, self.row = whole.base, whole.shape
+            self.nbytes = whole.itemsize
             if self.dtype.hasobject:
                 raise TypeError(f"a unit of dtype {self.dtype} has references, not bytes")
         if self.nbytes < 0:
             raise ValueError(f"a unit has {self.nbytes} bytes")
+
+    def __str__(self) -> str:
+        if self.dtype == numpy.uint8:
+            return f"{self.nbytes} bytes"
+        return f"{self.dtype}{list(self.row) if self.row else ''}, {self.nbytes} bytes"
 
 
 class _Function:
     """A Python function with its units, and how it is called."""
 
     def __init__(
-        self, function: Callable[..., Any], unit_in: _Layout, unit_out: _Layout, counted: bool
+        self,
+        function: Callable[..., Any],
+        unit_in: Optional[Layout],
+        unit_out: Optional[Layout],
+        counted: bool,
     ) -> None:
         self.function = function
         self.unit_in = unit_in
         self.unit_out = unit_out
         self.counted = counted
 
+    @property
+    def name(self) -> str:
+        return str(getattr(self.function, "__name__", "function"))
+
+    @property
+    def is_bound(self) -> bool:
+        return self.unit_in is not None and self.unit_out is not None
+
+    def bound(self, unit: Unit) -> _Function:
+        read = self.unit_in or Layout(unit)
+        return _Function(self.function, read, self.unit_out or read, self.counted)
+
+    @property
+    def _units(self) -> tuple[Layout, Layout]:
+        assert self.unit_in is not None and self.unit_out is not None
+        return self.unit_in, self.unit_out
+
     def fill(self, struct: Any, device: str, failures: Failures) -> list[Any]:
         on_host = device == "host"
+        read, written = self._units
+        if not on_host and not (read.dtype.isnative and written.dtype.isnative):
+            raise ElementTypeError(
+                f"{self.name}: on {device} a function gets elements in the machine's byte order, "
+                f"not {read.dtype} and {written.dtype}: put a kernel bswap before it"
+            )
         called = Called(self.on_host if on_host else self.launcher(device), failures)
-        name = ffi.from_buffer(getattr(self.function, "__name__", "function").encode() + b"\0")
+        name = ffi.from_buffer(self.name.encode() + b"\0")
         struct.kind = lib.HR_KERNEL_FUNCTION if on_host else lib.HR_KERNEL_LAUNCH
         struct.flags = lib.HR_KERNEL_COUNTED if self.counted else 0
-        struct.unit_in = self.unit_in.nbytes
-        struct.unit_out = self.unit_out.nbytes
+        struct.unit_in = read.nbytes
+        struct.unit_out = written.nbytes
         struct.text = name
         struct.function = _callbacks.kernel
         struct.user = called.handle
@@ -284,10 +388,11 @@ class _Function:
     def on_host(self, call: Any) -> int:
         with _kernel_call.HostCall("the kernel's function") as memory:
             n = int(call.n_units)
-            x = memory.array(getattr(call, "in")[0], n, self.unit_in, writable=False)
+            read, written = self._units
+            x = memory.array(getattr(call, "in")[0], n, read, writable=False)
             out = None
-            if self.unit_out.nbytes:
-                out = memory.array(call.out, n, self.unit_out, writable=True)
+            if written.nbytes:
+                out = memory.array(call.out, n, written, writable=True)
             count = None
             if self.counted:
                 count = memory.array(call.count, 1, _COUNT, writable=True)
@@ -303,10 +408,11 @@ class _Function:
         def launch(call: Any) -> int:
             with _kernel_call.DeviceCall(device, int(ffi.cast("uintptr_t", call.stream))) as at:
                 n = int(call.n_units)
-                x = at.array(getattr(call, "in")[0], n, self.unit_in)
+                read, written = self._units
+                x = at.array(getattr(call, "in")[0], n, read)
                 out = None
-                if self.unit_out.nbytes:
-                    out = at.array(call.out, n, self.unit_out)
+                if written.nbytes:
+                    out = at.array(call.out, n, written)
                 count = at.array(call.count, 1, _COUNT) if self.counted else None
                 told = self.function(x, out, KernelCall(call, device, count))
                 if self.counted and told is not None:
@@ -318,7 +424,7 @@ class _Function:
         return launch
 
 
-_COUNT = _Layout("u8")
+_COUNT = Layout("u8")
 _RETURNED = (
     "the kernel's function returned a {}, which would be lost: it writes its result to its second "
     "argument, as in out[:] = x * 2, and returns None"
@@ -326,7 +432,7 @@ _RETURNED = (
 
 
 def kernel(given: Any) -> Kernel:
-    """The kernel that an object stands for: a Kernel, a text, or a function of bytes."""
+    """The kernel that an object stands for: a Kernel, a text, or a function of what comes."""
     if isinstance(given, Kernel):
         return given
     if isinstance(given, str):

@@ -213,7 +213,7 @@ class _Loading:
         """What is encoded is decoded once, not once for each array."""
         for name, array in self.fresh(groups, "host").items():
             if array.nbytes:
-                Pipeline(array, outs[name], context=self.context).run()
+                Pipeline(array, outs[name], decode="none", context=self.context).run()
 
 
 def _listed(names: Iterable[str]) -> str:

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import asyncio
-import operator
 import os
 from collections.abc import AsyncIterator, Iterator
 from types import TracebackType
@@ -12,7 +11,7 @@ from typing import Any, Callable, Optional, Union
 
 import numpy
 
-from headrace import _array, _calls, _devices, _ends, _kernel, _stats
+from headrace import _array, _calls, _devices, _ends, _flow, _given, _options, _stats
 from headrace._callbacks import Failures, inside
 from headrace._context import Context, default_context
 from headrace._drive import Drive
@@ -23,9 +22,6 @@ Progress = Union[bool, Callable[[Stats], object]]
 
 dict_ = dict  # where an argument has its name
 
-_CODECS = {"none": lib.HR_CODEC_NONE, "zstd": lib.HR_CODEC_ZSTD, "auto": lib.HR_CODEC_AUTO}
-_DIRECT = {"auto": lib.HR_DIRECT_AUTO, "off": lib.HR_DIRECT_OFF, "on": lib.HR_DIRECT_ON}
-_IO = {"auto": lib.HR_IO_AUTO, "uring": lib.HR_IO_URING, "threads": lib.HR_IO_THREADS}
 _TYPES = {
     lib.HR_TYPE_I64: "i8",
     lib.HR_TYPE_U64: "u8",
@@ -40,31 +36,6 @@ _TYPES = {
     lib.HR_TYPE_F32: "f4",
     lib.HR_TYPE_U32: "u4",
 }
-
-
-def _word(words: dict[str, int], name: str, given: Any) -> int:
-    if given not in words:
-        raise ValueError(f"{name} is {given!r}, not one of {', '.join(map(repr, words))}")
-    return words[given]
-
-
-def _size(name: str, given: Any, bits: int = 32) -> int:
-    """A number that is not negative."""
-    try:
-        number = operator.index(given)
-    except TypeError:
-        raise TypeError(f"{name} is {given!r}: an integer is wanted") from None
-    if not 0 <= number < 1 << bits:
-        raise ValueError(f"{name} is {number}: from 0 to 2^{bits} - 1 is possible")
-    return number
-
-
-def _milliseconds(name: str, seconds: Optional[float]) -> int:
-    if seconds is None:
-        return 0
-    if not 0 < seconds < 4e6:
-        raise ValueError(f"{name} is {seconds!r}: seconds, more than 0")
-    return max(1, round(seconds * 1000))
 
 
 class Pipeline:
@@ -83,7 +54,9 @@ class Pipeline:
         ``headrace.NULL``, ``headrace.DeviceMemory()``. None, the default: iterate over the
         pipeline.
     kernels : iterable of str, Kernel or callable, default ()
-        A chain, in this order. A single one may stand without a list.
+        A chain, in this order. A single one may stand without a list. Where the type of the
+        stream is known, a built-in kernel has to name it, and a function that names no unit gets
+        arrays of it.
     device : str, optional
         "auto", "host", "cuda:N", "hip:N". By default "auto" if there are kernels or an end is a
         device's memory, else bytes visit no device.
@@ -93,8 +66,9 @@ class Pipeline:
         Chunks on their way at once; 0: what workers and device need.
     streams : int, default 0
         Kernels that run at once; 0: what suits the device.
-    decode : {"none", "auto", "zstd"}, default "none"
-        Of all sources; "auto" looks at the first bytes of each.
+    decode : {"auto", "none", "zstd"}, default "auto"
+        Of all sources; "auto" looks at the first bytes of each, never at its name. "none" copies a
+        ``.zst`` as it is. Arrays with a type are elements, and not decoded unless by "zstd".
     encode : {"none", "zstd"} or ("zstd", level), default "none"
         Of the sink; the level is an int as zstd counts, 3 by default.
     frame_size : int, default 0
@@ -104,7 +78,7 @@ class Pipeline:
     window_log : int, default 0
         Frames that need a longer window are refused; 0: 27, that is 128 MiB.
     offset, length : int, optional
-        Range of a single source in decoded bytes: ``headrace.Range``.
+        Range of a single source in decoded bytes: ``headrace.Range``; what comes are bytes.
     direct : {"auto", "off", "on"}, default "auto"
         O_DIRECT for files: "auto" for what the page cache does not hold.
     unordered : bool, default False
@@ -131,8 +105,9 @@ class Pipeline:
     Yields
     ------
     Array
-        A chunk of bytes (dtype uint8) on loan: its memory is used again when the last array, view
-        or consumer of it is gone. The data are there when it is handed out.
+        A chunk on loan, of one axis: its memory is used again when the last array, view or consumer
+        of it is gone. The data are there when it is handed out. Its dtype is the stream's, as far
+        as that is known and in the machine's byte order; else it is of bytes (uint8).
 
     Raises
     ------
@@ -140,12 +115,23 @@ class Pipeline:
         An end cannot be opened, a kernel's text is wrong, a device is not there, ...: the table in
         ``headrace.errors``.
     TypeError
-        An object is no source, sink or kernel.
+        An object is no source, sink or kernel. An ElementTypeError, which is a HeadraceError, too:
+        a kernel or the sink is of another type than the stream.
     ValueError
-        An option's value cannot be right.
+        An option's value cannot be right; arrays of several types are one source; an array as a
+        sink has not the size of the stream; a kernel would compute with the header of a file.
 
     Notes
     -----
+    The type of a stream is that of the array that is its source (other than of bytes: uint8, int8,
+    bool), or what a kernel writes: ``cast`` or a function with a dtype as ``unit_out``. Files,
+    sockets, bytes and ranges are bytes, and may be read as anything. Where bytes and arrays are
+    sources of one stream, all are bytes.
+
+    An array as a sink has exactly the size of the stream, where that is known beforehand: from
+    memory and files, unless they are encoded or a kernel drops elements. Else it may be larger;
+    ``Stats.bytes_out`` tells how much of it was written.
+
     Any thread may use it, one at a time; ``cancel`` at any time. All calls let other threads run
     Python. What the ends refer to is kept until the transfer has ended, and must not be changed
     meanwhile. Ctrl-C ends the transfer, waits until nothing is in flight, and raises
@@ -172,7 +158,7 @@ class Pipeline:
         chunk_size: int = 0,
         depth: int = 0,
         streams: int = 0,
-        decode: str = "none",
+        decode: str = "auto",
         encode: Union[str, tuple[str, int]] = "none",
         frame_size: int = 0,
         dict: Optional[bytes] = None,  # noqa: A002 - zstd's word
@@ -202,53 +188,47 @@ class Pipeline:
         self._after = [end.after for end in ends if end.after is not None]
         self._pulls = sink is None
 
-        config = _calls.new_struct("hr_pipeline_config")
-        config.chunk_size = _size("chunk_size", chunk_size, 64)
-        config.depth = _size("depth", depth)
-        config.n_streams = _size("streams", streams)
-        config.decode = _word(_CODECS, "decode", decode)
-        codec, level = encode if isinstance(encode, tuple) else (encode, 0)
-        if codec == "auto":
-            raise ValueError('encode is "none", "zstd" or ("zstd", level)')
-        config.encode = _word(_CODECS, "encode", codec)
-        config.encode_level = level
-        config.frame_size = _size("frame_size", frame_size, 64)
-        config.window_log = _size("window_log", window_log)
-        config.direct = _word(_DIRECT, "direct", direct)
-        config.flags = (lib.HR_UNORDERED if unordered else 0) | (lib.HR_STRICT if strict else 0)
-        config.connect_ms = _milliseconds("connect_timeout", connect_timeout)
-        config.idle_ms = _milliseconds("idle_timeout", idle_timeout)
-        config.min_fill = _size("min_fill", min_fill, 64)
-        config.max_wait_ms = _milliseconds("max_wait", max_wait)
-
+        given = _given.Given(ends, _flow.listed(kernels), decode, dict, window_log)
+        given.check_sink(encode != "none")
+        self._chain = given.kernels
+        self._type = given.type_lent if self._pulls and encode == "none" else None
+        config = _options.pipeline(
+            chunk_size=given.whole(chunk_size),
+            depth=depth,
+            streams=streams,
+            decode=given.decode,
+            encode=encode,
+            frame_size=frame_size,
+            window_log=window_log,
+            direct=direct,
+            unordered=unordered,
+            strict=strict,
+            connect_timeout=connect_timeout,
+            idle_timeout=idle_timeout,
+            min_fill=min_fill,
+            max_wait=max_wait,
+        )
         if device is None:
             device = next((end.device for end in ends if end.device is not None), None)
         keep: list[Any] = [ends]
         _fill_ends(config, keep, ends)
         config.sink.flags |= lib.HR_FSYNC if fsync else 0
         config.sink.flags |= lib.HR_LEND_DEVICE if lend_device else 0
-        self._fill_kernels(config, keep, kernels, device)
+        self._fill_kernels(config, keep, device)
         if dict is not None:
             config.dict = _kept(keep, ffi.from_buffer(bytes(dict)))
             config.dict_size = len(dict)
         if trace is not None:
             config.trace_path = _kept(keep, _calls.text(os.fsencode(trace)))
-        loop_config = _calls.new_struct("hr_loop_config")
-        loop_config.io = _word(_IO, "io", io)
-        loop_config.flags = lib.HR_LOOP_SHARED
         lent_from = None
         if self._pulls:
             lent_from = [end.addresses for end in ends if end.addresses is not None]
         self._drive = Drive(
-            self._context.handle, loop_config, config, keep, lent_from, self._failures
+            self._context.handle, _options.loop(io), config, keep, lent_from, self._failures
         )
 
-    def _fill_kernels(
-        self, config: Any, keep: list[Any], kernels: Any, device: Optional[str]
-    ) -> None:
-        if isinstance(kernels, (str, _kernel.Kernel)) or callable(kernels):
-            kernels = [kernels]
-        chain = self._chain = [_kernel.kernel(one) for one in kernels]
+    def _fill_kernels(self, config: Any, keep: list[Any], device: Optional[str]) -> None:
+        chain = self._chain
         if any(one.is_function for one in chain):  # which is called in another way on a GPU
             device = _devices.resolve(device)
         structs = ffi.new("struct hr_kernel[]", len(chain))
@@ -316,8 +296,10 @@ class Pipeline:
         if chunk is None:
             self._ended()
             raise StopIteration
-        lent: _array.Array = chunk
-        return lent
+        return self._typed(chunk)
+
+    def _typed(self, chunk: _array.Array) -> _array.Array:
+        return chunk if self._type is None else chunk.view(self._type)
 
     async def run_async(self) -> Stats:
         """``run`` for asyncio: the event loop goes on meanwhile.
@@ -352,7 +334,7 @@ class Pipeline:
                 self._ended()
                 raise StopAsyncIteration
             if isinstance(chunk, _array.Array):
-                return chunk
+                return self._typed(chunk)
             await _readable(self._drive.fileno())
 
     def cancel(self) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Optional, Union
+from typing import Any, Union
 
 from headrace import _array, _dtypes
 from headrace._callbacks import Failures
@@ -93,39 +93,8 @@ def row(shape: Shape) -> tuple[int, ...]:
     ((), (3,), (2, 3))
     """
     shape = () if shape is None else (shape,) if isinstance(shape, int) else tuple(shape)
+    if any(not isinstance(n, int) for n in shape):
+        raise TypeError(f"shape {shape} of a record: integers are wanted")
     if any(n < 1 for n in shape):
         raise ValueError(f"shape {shape} of a record: each axis has at least 1")
     return shape
-
-
-def behind(kernels: list[Any], dtype: Optional[_dtypes.DType]) -> Optional[_dtypes.DType]:
-    """The type that leaves a chain of kernels, where their texts tell it.
-
-    Parameters
-    ----------
-    kernels : list of str, Kernel or callable
-        In their order.
-    dtype : DType or None
-        What enters.
-
-    Returns
-    -------
-    DType or None
-        None: it cannot be told.
-
-    Examples
-    --------
-    >>> behind(["sum:f64", "cast:f64,f32"], None).name
-    'f32'
-    """
-    for kernel in kernels:
-        word, _, arguments = kernel.partition(":") if isinstance(kernel, str) else ("", "", "")
-        if word == "cast":
-            dtype = _dtypes.find(_WORDS.get(arguments.split(",")[-1], "uint8"))
-        elif word not in _KEEP:
-            dtype = None
-    return dtype
-
-
-_WORDS = {dtype.kernel: dtype for dtype in _dtypes.known() if dtype.kernel}
-_KEEP = ("scale", "bswap", "filter", "sum", "mean", "min", "max", "histogram", "count", "crc32")

@@ -128,6 +128,7 @@ def save(
             path,
             kernels=made.kernels,
             device=made.device,
+            decode="none",
             encode=_codec(compress, encoded),
             frame_size=frame_size,
             direct=direct,

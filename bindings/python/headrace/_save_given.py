@@ -118,9 +118,11 @@ def pulled(
     """What a source gives behind kernels, piece by piece, each valid until the next one."""
     device = "host" if on_host and kernels else None
     try:
-        with Pipeline(source, kernels=kernels, device=device, **beside(options)) as pipeline:
+        with Pipeline(
+            source, kernels=kernels, device=device, decode="none", **beside(options)
+        ) as pipeline:
             for chunk in pipeline:
-                yield chunk.numpy()
+                yield chunk.view("uint8").numpy()
                 del chunk
                 yield NOTHING  # in its place, so that it is back when the next one is made
     except HeadraceError as error:

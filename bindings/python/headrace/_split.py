@@ -54,7 +54,9 @@ class Extent:
         return min(-(-at // record) * record, self.nbytes)
 
 
-def extent(path: Any, record: int, offset: int = 0, nbytes: Optional[int] = None) -> Extent:
+def extent(
+    path: Any, record: int, offset: int = 0, nbytes: Optional[int] = None, encoded: bool = True
+) -> Extent:
     """Looks at a file.
 
     Parameters
@@ -67,6 +69,8 @@ def extent(path: Any, record: int, offset: int = 0, nbytes: Optional[int] = None
         Where the records begin, decoded.
     nbytes : int, optional
         Bytes of the records, if they are known.
+    encoded : bool, default True
+        If it is zstd, its decoded bytes count; False: the bytes as they are.
 
     Returns
     -------
@@ -81,7 +85,7 @@ def extent(path: Any, record: int, offset: int = 0, nbytes: Optional[int] = None
         It cannot be read.
     """
     path = os.fspath(path)
-    if not seek_table.is_encoded(path):
+    if not (encoded and seek_table.is_encoded(path)):
         there = os.stat(path).st_size - offset if nbytes is None else nbytes
         return Extent(path, offset, _whole(path, there, record))
     table = seek_table.read(path)

@@ -3,13 +3,16 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack
 from types import TracebackType
 from typing import Any, Callable, Optional
 
-from headrace import _array, _devices, _foreign, _progress
-from headrace._ends import Range
+from headrace import _array, _devices, _foreign, _options, _progress
+from headrace._context import Context
+from headrace._ends import NULL, Range, ranged
 from headrace._pipeline import Pipeline, Progress
 from headrace._records import Shape
 from headrace._stats import Stats
@@ -17,10 +20,26 @@ from headrace._stream_plan import StreamPlan
 from headrace.errors import TruncatedError
 
 
+def _check(options: dict[str, Any], progress: Any) -> None:
+    """What cannot be right is told at once, not at the first chunk."""
+    inspect.signature(Pipeline).bind(None, None, **options)  # there is such an option
+    _options.check(**options)
+    if not (isinstance(progress, bool) or callable(progress)):
+        raise TypeError(f"progress is {progress!r}: True, False or a function is wanted")
+
+
+@functools.lru_cache(maxsize=64)
+def _check_text(text: str) -> None:
+    """The library knows the kernel; asked in a context of its own, which leaves nothing behind."""
+    Pipeline(b"", NULL, kernels=text, device="host", context=Context(threads=1)).close()
+
+
 def _device(device: Optional[str], source: Any) -> str:
     """Where kernels run: on the host, if neither the caller nor the source's memory says else."""
     if device is not None:
         return _devices.resolve(device)
+    if isinstance(source, (list, tuple)):
+        source = source[0]
     if isinstance(source, Range):
         source = source.source
     if _foreign.is_array(source):
@@ -33,16 +52,22 @@ class Stream:
 
     Notes
     -----
-    Nothing is opened before the first chunk is asked for, or the first look at `dtype`. As of
-    ``headrace.Pipeline``: any thread may use it, one at a time, and other threads run Python
-    meanwhile.
+    Files are looked at when it is made, for their type; nothing is opened before the first chunk is
+    asked for. As of ``headrace.Pipeline``: any thread may use it, one at a time, and other threads
+    run Python meanwhile.
     """
 
     def __init__(self, arguments: dict[str, Any], options: dict[str, Any], progress: Progress):
+        _check(options, progress)
         self._arguments = arguments
         self._options = options
         self._progress = progress
-        self._plan: Optional[StreamPlan] = None
+        look = {name: options[name] for name in ("dict", "window_log") if name in options}
+        encodes = options.get("encode", "none") != "none"
+        self._plan = StreamPlan(**arguments, decode=options["decode"], encodes=encodes, **look)
+        for kernel in self._plan.kernels:
+            if kernel.text is not None:
+                _check_text(kernel.text)
         self._pipeline: Optional[Pipeline] = None
         self._show: Optional[Callable[[Stats], object]] = None
         self._shown = ExitStack()
@@ -50,17 +75,11 @@ class Stream:
 
     # ---- opening ----
 
-    def planned(self) -> StreamPlan:
-        """What it reads, looked up once."""
-        if self._plan is None:
-            self._plan = StreamPlan(**self._arguments)
-        return self._plan
-
     def _open(self) -> Pipeline:
         if self._pipeline is not None:
             return self._pipeline
-        plan = self.planned()
-        options = dict(self._options)
+        plan = self._plan
+        options = {**self._options, "decode": plan.decode}
         if options["device"] is not None or plan.kernels:
             options["device"] = _device(options["device"], self._arguments["source"])
             options.setdefault("lend_device", options["device"] != "host")
@@ -97,7 +116,7 @@ class Stream:
             raise
 
     def _typed(self, chunk: _array.Array) -> _array.Array:
-        typed = self.planned().record.of(chunk)
+        typed = self._plan.record.of(chunk)
         self._n_records += len(typed)
         if self._show is not None:
             self._show(self.stats())
@@ -105,7 +124,7 @@ class Stream:
 
     def _ended(self) -> None:
         self._shown.close()
-        wanted = self.planned().n_records
+        wanted = self._plan.n_records
         if wanted is not None and self._n_records < wanted:
             raise TruncatedError(
                 f"{self._arguments['source']}: the header tells of {wanted} records, "
@@ -117,12 +136,12 @@ class Stream:
     @property
     def dtype(self) -> Any:
         """The numpy.dtype of its chunks."""
-        return self.planned().record.dtype.numpy
+        return self._plan.record.dtype.numpy
 
     @property
     def shape(self) -> tuple[int, ...]:
         """The shape of a record; () if it is one element."""
-        return self.planned().record.stored_shape
+        return self._plan.record.stored_shape
 
     def stats(self) -> Stats:
         """What was done so far: ``Pipeline.stats``."""
@@ -136,7 +155,7 @@ class Stream:
         kernel : int
             Its index among them.
         """
-        return self._open().result(kernel + self.planned().n_before)
+        return self._open().result(kernel + self._plan.n_before)
 
     # ---- the end ----
 
@@ -188,12 +207,12 @@ class Stream:
         Raises
         ------
         TypeError
-            The source is no path, or list of paths.
+            The source is no path, or list of paths; or an argument no integer.
         ValueError
-            `record_bytes` is needed; or a file ends inside of a record.
+            There is no such share; `record_bytes` is needed; or a file ends inside of a record.
         """
         part = Stream(self._arguments, self._options, self._progress)
-        part.planned().share(index, n, record_bytes)
+        part._plan.share(index, n, record_bytes)
         return part
 
     def torch(
@@ -255,12 +274,14 @@ def stream(
     ----------
     source : object
         Path, list of paths, open binary file, socket, bytes, iterable of bytes, array of any
-        library: see ``headrace.Pipeline``. Of paths that end with ``.npy`` or ``.npy.zst`` the
-        headers are read and skipped.
+        library: see ``headrace.Pipeline``. Files of ``.npy``, plain or zstd, are known by their
+        first bytes, and their headers skipped. ``headrace.Range(path, 0)`` is any file as bytes.
     dtype : str, numpy.dtype or DType, optional
-        What chunks are arrays of, also structured. ``.npy`` files are cast to it. By default what
-        such a file has, or a ``cast`` among the kernels makes, else bytes. A byte order that is not
-        the machine's (``">f4"``) is that of the source; chunks have the machine's.
+        What chunks are arrays of, also structured. By default what is known: of an array or a
+        ``.npy`` file its type, behind kernels what they make of it; else bytes. What is known is
+        not contradicted: kernels cast (``kernels="cast:f64,f32"``), and ``array.view("u1")`` is
+        bytes. A byte order that is not the machine's (``">f4"``) is that of the source; chunks have
+        the machine's.
     device : str, optional
         "cuda:N", "hip:N" or "auto": kernels run there, and chunks are in its memory. By default
         those of the host; for an array on a GPU that GPU.
@@ -269,8 +290,8 @@ def stream(
     decode : {"auto", "none", "zstd"}, default "auto"
         "auto" looks at the first bytes of each source.
     shape : int or tuple of int, optional
-        A record is a row of this shape, by default one element (of a ``.npy`` file: its rows). No
-        record straddles two chunks.
+        A record is a row of this shape, by default one element; of an array or ``.npy`` file of
+        several axes a row of it. No record straddles two chunks.
     progress : bool or callable, default False
         True: a bar of tqdm. A callable is called with the Stats for each chunk.
     **options
@@ -296,7 +317,12 @@ def stream(
     TruncatedError
         (EOFError) The stream ends inside of a record, or before the end of a ``.npy``'s array.
     FormatError
-        (ValueError) A ``.npy`` header is wrong, or its files differ.
+        (ValueError) A ``.npy`` header is wrong, its files differ, or are in Fortran order; a file
+        is of ``.npz`` or ``.safetensors``, whose arrays ``headrace.load`` gives.
+    ElementTypeError
+        (TypeError) `dtype` or a kernel is of another type than what comes.
+    TypeError, ValueError
+        An argument that cannot be right. All of these at once, not at the first chunk.
     HeadraceError, BaseException
         As ``headrace.Pipeline``; at the first chunk, when the source is opened.
 
@@ -313,5 +339,6 @@ def stream(
     (5, 3) 105.0
     (5, 3) 330.0
     """
+    source = ranged(source, options.pop("offset", None), options.pop("length", None))
     arguments = {"source": source, "dtype": dtype, "shape": shape, "kernels": kernels}
     return Stream(arguments, {"device": device, "decode": decode, **options}, progress)

@@ -3,44 +3,22 @@
 
 from __future__ import annotations
 
-import os
+import operator
+from dataclasses import replace
 from typing import Any, Optional
 
 import numpy
 
-from headrace import _dtypes, _kernel, _records
-from headrace._ends import Range
-from headrace._pipeline import Pipeline
+from headrace import _dtypes, _flow, _foreign, _kernel, _records, _sniff
+from headrace._ends import Range, is_path
+from headrace._flow import Elements, Flow
 from headrace._records import Record
-from headrace._split import extent, share
-from headrace.formats import FormatError, npy
+from headrace._split import Extent, extent, share
+from headrace.errors import ArgumentError, ElementTypeError
+from headrace.formats import FormatError
 from headrace.formats.tensor import TensorInfo
 
-_NPY = (".npy", ".npy.zst")
 _BYTES = _dtypes.find("uint8")
-
-
-def _is_path(source: Any) -> bool:
-    return isinstance(source, (str, os.PathLike))
-
-
-def _is_npy(source: Any) -> bool:
-    return _is_path(source) and os.fspath(source).endswith(_NPY)
-
-
-def _header(path: Any) -> TensorInfo:
-    """What the header of a .npy file says, which may be encoded."""
-    name = os.fspath(path)
-    if not name.endswith(".zst"):
-        return npy.read(path)
-    prefix, needed = b"", npy.bytes_needed(b"", name)
-    while needed > len(prefix):
-        room = bytearray(needed)
-        there = Pipeline(Range(name, 0, needed), room, decode="auto").run().bytes_out
-        if there < needed:
-            raise FormatError(f"{name}: the header needs {needed} bytes, the file has {there}")
-        prefix, needed = bytes(room), npy.bytes_needed(bytes(room), name)
-    return npy.parse_header(prefix, where=name, path=name)
 
 
 def _swap_width(dtype: Any) -> int:
@@ -50,11 +28,14 @@ def _swap_width(dtype: Any) -> int:
         return 0
 
 
-def _swap_and_cast(swap: int, stored: _dtypes.DType, wanted: _dtypes.DType) -> list[str]:
-    if swap > 8:
-        raise ValueError(f"no kernel swaps the bytes of {stored}")
-    cast = _dtypes.cast_kernel(stored, wanted)
-    return [f"bswap:{swap}"] * (swap > 0) + [cast] * (cast != "")
+def _number(name: str, given: Any, least: int) -> int:
+    try:
+        number = operator.index(given)
+    except TypeError:
+        raise TypeError(f"{name} is {given!r}: an integer is wanted") from None
+    if number < least:
+        raise ValueError(f"{name} is {number}: at least {least}")
+    return number
 
 
 class StreamPlan:
@@ -62,14 +43,20 @@ class StreamPlan:
 
     Parameters
     ----------
-    source, dtype, shape, kernels
+    source, dtype, shape, kernels, decode
         As for ``headrace.stream``.
+    encodes : bool, default False
+        What leaves the kernels is encoded: then chunks are of bytes.
+    **options
+        Of ``headrace.Pipeline``, for files that are looked at: dict, window_log.
 
     Attributes
     ----------
     ends : object
         The sources as a pipeline takes them.
-    kernels : list
+    decode : str
+        What is left to look for.
+    kernels : list of Kernel
         All of them.
     n_before : int
         Of those before the user's.
@@ -82,54 +69,66 @@ class StreamPlan:
 
     Raises
     ------
-    FormatError, ValueError
+    FormatError, ElementTypeError, ValueError
         As ``headrace.stream``.
     """
 
-    def __init__(self, source: Any, dtype: Any, shape: _records.Shape, kernels: Any) -> None:
-        if isinstance(kernels, (str, _kernel.Kernel)) or callable(kernels):
-            kernels = [kernels]
+    def __init__(
+        self,
+        source: Any,
+        dtype: Any,
+        shape: _records.Shape,
+        kernels: Any,
+        decode: str = "auto",
+        encodes: bool = False,
+        **options: Any,
+    ) -> None:
         self._sources = list(source) if isinstance(source, (list, tuple)) else [source]
+        if not self._sources:
+            raise ValueError("the list of sources is empty")
         self._infos: list[TensorInfo] = []
-        self.ends = source
+        self._look = {"decode": decode, **options}
+        self.ends, self.decode = source, decode
         self.n_records: Optional[int] = None
         self.source_record: Optional[int] = None
-        row = _records.row(shape)
-        if any(map(_is_npy, self._sources)):
-            self._of_npy(dtype, row, list(kernels))
-        else:
-            self._of_bytes(dtype, row, list(kernels))
+        chain, swap = _flow.listed(kernels), _swap_width(dtype)
+        entering = self._of_files() or self._of_arrays()
+        if swap and chain:
+            raise ValueError(f"dtype {dtype} is of what leaves the kernels: in native byte order")
+        if swap and entering is not None and entering.swap != swap:
+            raise self._other_type(entering, Elements(_dtypes.find(dtype), swap=swap))
+        if swap and entering is None:
+            entering = Elements(_dtypes.find(dtype), swap=swap)
+        before = _swapped(entering)
+        self.n_before = len(before)
+        self.kernels, leaving = _flow.follow(before + chain, Flow(entering))
+        self.record = self._record(leaving.elements, dtype, shape)
+        if encodes:
+            self.record = Record(_BYTES)
+        self._measure(entering)
         if self.record.nbytes > 1:
             self.kernels.append(_records.Unit(self.record.nbytes))
 
-    def _of_bytes(self, dtype: Any, row: tuple[int, ...], kernels: list[Any]) -> None:
-        swap = _swap_width(dtype)
-        if swap and kernels:
-            raise ValueError(f"dtype {dtype} is of what leaves the kernels: in native byte order")
-        wanted = _records.behind(kernels, None) or _BYTES if dtype is None else _dtypes.find(dtype)
-        before = _swap_and_cast(swap, wanted, wanted)
-        self.kernels, self.n_before = before + kernels, len(before)
-        self.record = Record(wanted, row)
-        if not kernels:
-            self.source_record = self.record.nbytes
+    # ---- what enters ----
 
-    def _of_npy(self, dtype: Any, row: tuple[int, ...], kernels: list[Any]) -> None:
-        if not all(map(_is_npy, self._sources)):
-            raise ValueError("files of .npy and others make no stream of one type")
-        self._infos = [_header(path) for path in self._sources]
+    def _of_files(self) -> Optional[Elements]:
+        """What the headers of .npy files say; None: there are none."""
+        files = [_sniff.looked_at(one, **self._look) for one in self._sources]
+        found = [None if file is None else file.container() for file in files]
+        for file, one in zip(files, found):
+            if file is not None and one is not None and one.kind != ".npy":
+                raise FormatError(
+                    f"{file.path}: a {one.kind} file makes no stream of one type: "
+                    f"{one.way_out(file.path)}"
+                )
+        if not any(found):
+            return None
+        if not all(found):
+            raise ArgumentError("files of .npy and others make no stream of one type")
+        self._infos = [file.npy_header() for file in files if file is not None]
         info = self._common()
-        row = row or tuple(info.shape[1:])
-        if dtype is not None:
-            wanted = _dtypes.find(dtype)
-        else:
-            wanted = _records.behind(kernels, info.dtype) or _BYTES
-        before = _swap_and_cast(info.swap, info.dtype, info.dtype if kernels else wanted)
-        self.kernels, self.n_before = before + kernels, len(before)
-        self.record = Record(wanted, row)
-        self.source_record = Record(info.dtype, row).nbytes
-        if not kernels and self.source_record:
-            self.n_records = sum(info.nbytes for info in self._infos) // self.source_record
         self.ends = [Range(info.path, info.offset, info.nbytes) for info in self._infos]
+        return Elements(info.dtype, info.shape[1:], info.swap)
 
     def _common(self) -> TensorInfo:
         """What all files have in common."""
@@ -141,6 +140,61 @@ class StreamPlan:
             if same != (first.dtype, first.swap, first.shape[1:]):
                 raise FormatError(f"{info.path} and {first.path} differ in type or shape of a row")
         return first
+
+    def _of_arrays(self) -> Optional[Elements]:
+        """What arrays say of their elements; None: they, or other sources, are bytes."""
+        if self.decode == "zstd" or not all(map(_foreign.is_array, self._sources)):
+            return None
+        found = [_foreign.describe(one, writable=False) for one in self._sources]
+        elements = _flow.common([_flow.of_array(one) for one in found])
+        if elements is None:
+            return None
+        if any(one.order == "F" for one in found):
+            raise ArgumentError(
+                "the array is in Fortran order, its rows do not lie together: stream its "
+                "transpose, array.T, or a copy in C order"
+            )
+        copies = [one.owner if one.device == "host" else None for one in found]
+        self.ends = [
+            Range(one if copy is None else copy, 0) for one, copy in zip(self._sources, copies)
+        ]
+        self.decode = "none"
+        return elements
+
+    # ---- what leaves ----
+
+    def _record(self, leaving: Optional[Elements], dtype: Any, shape: _records.Shape) -> Record:
+        wanted, row = None if dtype is None else _dtypes.find(dtype), _records.row(shape)
+        if leaving is None:
+            return Record(wanted or _BYTES, row)
+        if wanted is not None and not leaving.is_of(wanted):
+            raise self._other_type(leaving, Elements(wanted))
+        if shape is not None and leaving.row and row != leaving.row:
+            raise ArgumentError(
+                f"shape is {row}, the rows of the source are of shape {leaving.row}; reshape an "
+                "array first, or stream bytes: headrace.Range(source, offset)"
+            )
+        return Record(wanted or leaving.dtype, row or leaving.row)
+
+    def _other_type(self, there: Elements, wanted: Elements) -> ElementTypeError:
+        return ElementTypeError(
+            f"dtype is {wanted}, what comes is {there}: "
+            f"{_flow.ways_out(there, wanted, 'among the kernels')}"
+        )
+
+    def _measure(self, entering: Optional[Elements]) -> None:
+        """Bytes of a record in the source, where each gives one."""
+        if entering is None:
+            self.source_record = None if self.kernels else self.record.nbytes
+            return
+        one = replace(entering, row=self.record.shape).nbytes
+        if _flow.follow(self.kernels, Flow(entering, one))[1].nbytes != self.record.nbytes:
+            return
+        self.source_record = one
+        if self._infos and one:
+            self.n_records = sum(info.nbytes for info in self._infos) // one
+
+    # ---- shares ----
 
     def share(self, index: int, n: int, source_record: Optional[int] = None) -> None:
         """Makes it the stream of one share.
@@ -155,18 +209,36 @@ class StreamPlan:
         Raises
         ------
         TypeError
-            Not files.
+            Not files, or not numbers.
         ValueError
-            It is not known what a record of the source is; or a file ends inside of one.
+            There is no such share; it is not known what a record of the source is; or a file ends
+            inside of one.
         """
+        n = _number("n", n, 1)
+        index = _number("index", index, 0)
+        if index >= n:
+            raise ValueError(f"share {index} of {n}: from 0 to {n - 1} is possible")
+        if source_record is not None:
+            source_record = _number("record_bytes", source_record, 1)
         record = source_record or self.source_record
         if record is None:
             raise ValueError("with kernels, say how many bytes of the source make a record")
-        if not all(map(_is_path, self._sources)):
+        if not all(map(is_path, self._sources)):
             raise TypeError("only files are shared by ranks and workers: give paths")
-        if self._infos:
-            extents = [extent(i.path, record, i.offset, i.nbytes) for i in self._infos]
-        else:
-            extents = [extent(path, record) for path in self._sources]
-        self.ends = [Range(*one) for one in share(extents, record, index, n)] or b""
+        ranges = share(self._extents(record), record, index, n)
+        self.ends = [Range(*one) for one in ranges] or b""
         self.n_records = None
+
+    def _extents(self, record: int) -> list[Extent]:
+        encoded = self.decode != "none"
+        if self._infos:
+            return [extent(i.path, record, i.offset, i.nbytes, encoded) for i in self._infos]
+        return [extent(path, record, encoded=encoded) for path in self._sources]
+
+
+def _swapped(entering: Optional[Elements]) -> list[_kernel.Kernel]:
+    if entering is None or not entering.swap:
+        return []
+    if entering.swap > 8:
+        raise ValueError(f"no kernel swaps the bytes of {entering.dtype}")
+    return [_kernel.kernel(f"bswap:{entering.swap}")]

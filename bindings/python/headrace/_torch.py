@@ -45,6 +45,8 @@ class StreamDataset(IterableDataset):  # type: ignore[misc]
             raise ValueError(f"rank {rank} of world_size {world_size}")
         if batch is not None and batch < 1:
             raise ValueError(f"batch is {batch}: at least 1")
+        if record_bytes is not None and record_bytes < 1:
+            raise ValueError(f"record_bytes is {record_bytes}: at least 1")
         if options.get("context") is not None:
             raise TypeError("a context is this process's own, and workers are others")
         self._arguments, self._options = arguments, options

@@ -94,9 +94,13 @@ def to_device(array: Any, device: str = "auto", dtype: Any = None, out: Any = No
         found = _foreign.describe(array, writable=False)
     kernels = _kernels(found, to)
     if out is not None:
-        Pipeline(array, out, device=device, kernels=kernels + _swaps(target)).run()
+        Pipeline(
+            array, out, device=device, kernels=kernels + _swaps(target), decode="none"
+        ).run()
         return out
-    with Pipeline(array, DeviceMemory(), device=device, kernels=kernels) as pipeline:
+    with Pipeline(
+        array, DeviceMemory(), device=device, kernels=kernels, decode="none"
+    ) as pipeline:
         pipeline.run()
         gathered = pipeline.gathered()
     return _shaped(gathered.view(to), found.shape, found.order)
@@ -148,5 +152,5 @@ def to_host(array: Any, out: Any = None, dtype: Any = None) -> Any:
             raise ValueError(f"out is on {target.device}: that is to_device's work")
     kernels = _kernels(found, to) + swaps
     device = "host" if found.device == "host" else found.device
-    Pipeline(array, out, device=device, kernels=kernels).run()
+    Pipeline(array, out, device=device, kernels=kernels, decode="none").run()
     return out

@@ -21,6 +21,7 @@ HR_EDEVICE         DeviceError            RuntimeError
 HR_ETIMEDOUT       TimedOutError          TimeoutError, errno ETIMEDOUT
 HR_ELOANED         LoanedError            BufferError
 (found in Python)  FormatError            ValueError
+(found in Python)  ElementTypeError       TypeError
 ================== ====================== ==============================================
 
 What a Python function raises that a transfer called (a read, a write, a kernel) is raised as it is.
@@ -154,6 +155,10 @@ class LoanedError(HeadraceError, BufferError):
 
 class FormatError(HeadraceError, ValueError):
     """A file is not what its format demands; the text names the file and the tensor to blame."""
+
+
+class ElementTypeError(HeadraceError, TypeError):
+    """A kernel or an array is of another type than what comes; the text names the ways out."""
 
 
 _CLASSES: dict[int, type[HeadraceError]] = {
