@@ -9,6 +9,7 @@ import importlib
 import importlib.util
 import pkgutil
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -75,6 +76,9 @@ def test_convert(tmp_path: Path) -> None:
     assert (tmp_path / "b.npy.zst").stat().st_size < DATA.nbytes / 4
     got = hr.load(tmp_path / "b.npy.zst").numpy()
     assert got.dtype == np.float16 and np.array_equal(got, DATA.astype("f2"))
+    example = runpy.run_path(str(ROOT / "examples" / "convert.py"))
+    example["main"](tmp_path / "a.npy", tmp_path / "c.npy", "float16")
+    assert np.array_equal(np.load(tmp_path / "c.npy"), got)
 
 
 def lines_of_package() -> str:

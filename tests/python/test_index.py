@@ -304,7 +304,7 @@ def test_merged_ranges_cover_the_same_bytes(many, gaps):
         (0, "f4", None, (0,)),
         (24, "f4", None, (6,)),
         (24, "f4", (2, -1), (2, 3)),
-        (24, "f4", 5, (5,)),
+        (24, "f4", 6, (6,)),
         (24, "F4", (-1, 4), (12, 4)),
         (24, "bf16", (-1, 3), (4, 3)),
         (8, "f8", (), ()),
@@ -320,7 +320,8 @@ def test_shapes_of_raw_files(size, dtype, shape, want):
     [
         (25, "f4", None, FormatError, "no whole number"),
         (24, "f4", (5, -1), FormatError, "no whole number"),
-        (24, "f4", (7,), FormatError, "needs 28 bytes, the file has 24"),
+        (24, "f4", (7,), FormatError, "needs 28 bytes, the file has 24$"),
+        (24, "f4", (5,), FormatError, "needs 20 bytes, the file has 24; length=20 leaves the rest"),
         (24, "f4", (-1, -1), ValueError, "only one"),
         (24, "f4", (0, -1), ValueError, "tells nothing"),
         (24, "f4", (-2,), FormatError, "negative"),
@@ -338,6 +339,16 @@ def test_byte_order_and_place_of_raw_files():
     assert (info.swap, info.shape, info.offset, info.path) == (8, (3,), 6, "x")
     with pytest.raises(FormatError, match="offset 31"):
         raw.describe(30, "u1", offset=31)
+    assert raw.describe(30, "f4", offset=6, length=8).shape == (2,)
+    assert raw.describe(None, "f4", (-1, 2), length=16).shape == (2, 2)
+    assert raw.describe(None, "f4", 9).end == 36
+    for shape, length, said in [
+        (None, 25, "25 bytes from byte 6 on do not lie within the file of 30"),
+        ((3,), 8, "needs 12 bytes, length= has 8 from byte 6 on"),
+        (None, -1, "length -1"),
+    ]:
+        with pytest.raises(ValueError, match=said):
+            raw.describe(30, "f4", shape, offset=6, length=length)
 
 
 def test_paths_may_be_of_any_kind(folder):

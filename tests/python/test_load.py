@@ -190,6 +190,8 @@ def test_a_file_that_is_not_there(tmp_path):
         hr.load(tmp_path / "nowhere.npy")
     with pytest.raises(ValueError, match="regular"):
         hr.load("/dev/null", dtype="f4")
+    with pytest.raises(TypeError, match="path is bytes"):
+        hr.load(b"a.npy")
 
 
 def test_what_no_kernel_swaps_is_refused(tmp_path):
@@ -244,12 +246,113 @@ def test_only_what_is_needed_is_read(tmp_path, monkeypatch):
     assert [b - a for a, b in read] == [1 << 19, 1 << 19]
 
 
-@pytest.mark.parametrize("index", [9, (0, 0, 0), slice(None, None, -1), "a", (..., ...)])
+@pytest.mark.parametrize("index", [9, (0, 0, 0), slice(None, None, -1), "a", (..., ...), (None,)])
 def test_wrong_indices_name_the_file(tmp_path, index):
     path = tmp_path / "a.npy"
     np.save(path, filled("f4", (4, 4)))
-    with pytest.raises((ValueError, IndexError, TypeError), match=r"a\.npy"):
+    with pytest.raises((ValueError, IndexError, TypeError), match=r"a\.npy: [^t]"):
         hr.load(path, slices=index)
+
+
+# ---- arguments, names and first bytes ---------------------------------------------------------
+
+OF_RAW = {"shape": (3,), "stored": "f8", "offset": 8, "length": 24}
+IGNORED = [
+    *[(name, {one: OF_RAW[one]}) for name in ("a.npy", "a.npz", "a.safetensors") for one in OF_RAW],
+    *[("m.safetensors.index.json", {one: value}) for one, value in OF_RAW.items()],
+    ("m.safetensors.index.json", {"decode": "zstd"}),
+    *[(name, {"keys": "w"}) for name in ("a.npy", "a")],
+    *[(name, {"decode": "gzip"}) for name in ("a.npy", "a.npz", "a.safetensors", "a")],
+]
+
+
+@pytest.mark.parametrize(("name", "given"), IGNORED, ids=str)
+def test_an_argument_is_used_or_refused(tmp_path, name, given):
+    numbers = np.arange(3.0)
+    np.save(tmp_path / "a.npy", numbers)
+    np.savez(tmp_path / "a.npz", w=numbers)
+    reference.save_file({"w": numbers}, tmp_path / "a.safetensors")
+    numbers.tofile(tmp_path / "a")
+    index = tmp_path / "m.safetensors.index.json"
+    index.write_text(json.dumps({"metadata": {}, "weight_map": {"w": "a.safetensors"}}))
+    options = {"dtype": "f8"} if name == "a" else {}
+    hr.load(tmp_path / name, **options)
+    (word,) = given
+    with pytest.raises(ValueError, match="not zstd" if given == {"decode": "zstd"} else word):
+        hr.load(tmp_path / name, **options, **given)
+
+
+@pytest.mark.parametrize("compress", ["zstd", "none"])
+@pytest.mark.parametrize("name", ["a.npy", "a.NPY.zst", "a.safetensors", "a.f8", "a.f8.zst"])
+def test_the_first_bytes_tell_what_is_zstd(tmp_path, name, compress):
+    numbers = np.arange(5000.0)
+    is_dict = "safetensors" in name
+    hr.save(tmp_path / name, {"": numbers} if is_dict else numbers, compress=compress)
+    options = {"dtype": "f8"} if ".f8" in name else {}
+    if (name, compress) == ("a.f8.zst", "none"):
+        with pytest.raises(FormatError, match='says zstd.*decode="none"'):
+            hr.load(tmp_path / name, **options)
+        options["decode"] = "none"
+    got = hr.load(tmp_path / name, **options)
+    assert ((got[""] if is_dict else got).numpy() == numbers).all()
+
+
+def test_what_is_zstd_where_it_cannot_be_is_told(tmp_path):
+    path, _ = sharded(tmp_path)
+    shard = tmp_path / "m-1.safetensors"
+    encoded(shard, "table")
+    os.replace(f"{shard}.zst", shard)
+    with pytest.raises(FormatError, match="m-1.safetensors: it is zstd"):
+        hr.load(path)
+    os.replace(encoded(path, "table"), path)
+    with pytest.raises(FormatError, match="index.json: it is zstd"):
+        hr.load(path)
+    hr.save(tmp_path / "a.npy", np.zeros(3), compress="zstd")
+    with pytest.raises(FormatError, match="a.npy: it is zstd"):
+        hr.load(tmp_path / "a.npy", decode="none")
+
+
+def test_bytes_that_begin_as_zstd_may_be_numbers(tmp_path):
+    path = tmp_path / "a.u4"
+    np.array([0xFD2FB528, 7], "u4").tofile(path)
+    with pytest.raises(errors.HeadraceError, match="zstd|decode"):
+        hr.load(path, dtype="u4")
+    assert hr.load(path, dtype="u4", decode="none").numpy().tolist() == [0xFD2FB528, 7]
+
+
+@pytest.mark.parametrize("name", ["a.npy.gz", "a.H5", "a.csv.zst", "a.npy.zstd", "a.pt"])
+def test_endings_of_other_formats(tmp_path, name):
+    with pytest.raises(ValueError, match=f"{name}: .*another format.*raw"):
+        hr.load(tmp_path / name, dtype="f4")
+    with pytest.raises(ValueError, match=f"{name}: .*another format.*raw"):
+        hr.save(tmp_path / name, np.zeros(3))
+    hr.save(tmp_path / name, np.ones(3), format="raw")
+    assert hr.load(tmp_path / name, dtype="f8", format="raw").numpy().tolist() == [1, 1, 1]
+
+
+@pytest.mark.parametrize("name", ["-", "null:", "fd:0", "http://host/a.npy", "tcp://host:1"])
+def test_what_is_no_file(tmp_path, monkeypatch, name):
+    with pytest.raises(ValueError, match="no path"):
+        hr.load(name, dtype="f4")
+    if "tcp" not in name:
+        with pytest.raises(ValueError, match="no path"):
+            hr.save(name, np.zeros(3))
+    if "/" not in name:
+        monkeypatch.chdir(tmp_path)
+        hr.save(f"./{name}", np.ones(2))
+        assert hr.load(Path(name), dtype="f8").numpy().tolist() == [1, 1]
+
+
+@pytest.mark.parametrize("name", ["a.npy", "a.npy.zst", "a.f8.zst"])
+def test_an_error_names_the_file_once(tmp_path, name):
+    path = tmp_path / name
+    hr.save(path, np.random.default_rng(1).random(9000))
+    path.write_bytes(path.read_bytes()[:2000])
+    with pytest.raises((FormatError, EOFError), match="2000|1872") as caught:
+        hr.load(path, **({"dtype": "f8", "shape": 9000} if ".f8" in name else {}))
+    assert str(caught.value).count(name) == 1 and str(caught.value).startswith(f"{path}: ")
+    assert "descriptor" not in str(caught.value) and caught.value.__cause__ is None
+    assert caught.value.filename == str(path)
 
 
 # ---- casts -----------------------------------------------------------------------------------
@@ -534,11 +637,21 @@ def test_numbers_without_a_header(tmp_path, how):
     assert (hr.load(name, dtype=">f4").numpy() == data.reshape(-1).byteswap()).all()
     wide = hr.load(name, dtype="f8", stored="f4", shape=(6, 50), slices=(slice(None), 3))
     assert (wide.numpy() == data[:, 3].astype("f8")).all()
-    assert hr.load(name, dtype="f4", shape=(0,)).shape == (0,)
+    part = hr.load(name, dtype="f4", shape=np.int64(50), offset=200, length=200)
+    assert (part.numpy() == data[1]).all()
+    assert hr.load(name, dtype="f4", shape=(0,), length=0).shape == (0,)
     with pytest.raises(ValueError, match=r"numbers\.bin.*dtype"):
         hr.load(name)
-    with pytest.raises((FormatError, EOFError), match=r"numbers\.bin"):
-        hr.load(name, dtype="f4", shape=(7, 50))
+    for more, said in [
+        ({"shape": (7, 50)}, "1400.*1200|1200 of 1400"),
+        ({"shape": (5, 50)}, "1000 leaves the rest"),
+        ({"shape": 0}, "0 bytes, the file has 1200"),
+        ({"length": 1204}, "1204 bytes.*file of 1200|1200 of 1204"),
+    ]:
+        with pytest.raises((FormatError, EOFError), match=rf"numbers\.bin.*({said})"):
+            hr.load(name, dtype="f4", **more)
+    with pytest.raises(TypeError, match="shape is 'six'"):
+        hr.load(name, dtype="f4", shape="six")
     with pytest.raises(FormatError, match=r"numbers\.bin"):
         hr.load(name, dtype="S7")
 
@@ -596,6 +709,8 @@ def test_what_does_not_fit_is_refused_before_anything_is_written(tmp_path):
         assert not a.any()
     with pytest.raises(ValueError, match="order F.*order C|in order"):
         hr.load(path, keys="a", out={"a": np.zeros((7, 3), order="F")})
+    with pytest.raises(ValueError, match="out is on host, device= names cuda:0"):
+        hr.load(path, keys="b", out={"b": np.zeros(5, "f4")}, device="cuda:0")
     for wrong in ({"out": np.zeros(3)}, {"slices": 0}):
         with pytest.raises(TypeError, match=r"m\.safetensors.*dict"):
             hr.load(path, **wrong)

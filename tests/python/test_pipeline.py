@@ -2,6 +2,7 @@
 """Pipelines: running, iterating, ending early, threads, forks, signals, leaving the process."""
 
 import asyncio
+import dataclasses
 import gc
 import json
 import os
@@ -231,6 +232,28 @@ def test_stats_are_a_readable_table():
     assert stats.bytes_in == stats.bytes_out == len(DATA)
     assert stats._repr_html_().count("<tr>") == 1 + len(stats.stages)
     assert "<script" not in stats._repr_html_()
+
+
+@pytest.mark.parametrize("size", [0, 1, 100])
+def test_stats_of_little_say_so(size):
+    text = repr(hr.Pipeline(bytes(size), bytearray(size)).run())
+    first, *table = text.splitlines()
+    assert first.startswith(f"Stats: {size} bytes in, {size} out in ")
+    assert ("nothing was moved" in first) == (size == 0) == (table == [])
+    assert all(f"{size} B" in line for line in table[1:])
+
+
+def test_stats_have_units_that_suit():
+    stage = hr.StageStats(7, 12_345, 4 * 10**9, 0.0006, 2.5, 0, 1, 0)
+    made = dict.fromkeys((field.name for field in dataclasses.fields(hr.Stats)), 0)
+    made.update(wall_s=0.25, bottleneck="write", device="", io="uring", overlap=0.5, gain=2.0)
+    little = hr.Stats(**{**made, "stages": {"write": stage}})
+    assert "in 250 ms (uring): too little work to tell overlap" in little._summary()
+    assert repr(little).splitlines()[2].split("  ")[0] == "write"
+    for cell in ("12.3 kB", "4 GB", "600 us", "2.5 s", "0 us", "6,667 GB/s"):
+        assert cell in repr(little) and cell in little._repr_html_()
+    long = {"write": dataclasses.replace(stage, service_s=0.2)}
+    assert "gain 2.00, bottleneck write" in repr(hr.Stats(**{**made, "stages": long}))
 
 
 def test_stats_of_a_pipeline_that_runs(silent):

@@ -245,6 +245,15 @@ def test_items_that_do_not_fit(tmp_path):
             hr.save(path, data)
     with pytest.raises(TypeError, match="item 1"):
         hr.save(path, iter([np.zeros(3), 7]), shape=(6,))
+    rows = [np.zeros((1, 3)), np.zeros(3), np.zeros((0, 3))]
+    for wrong in (np.zeros((3, 1)), np.zeros((1, 3, 1)), np.zeros(())):
+        with pytest.raises(ValueError, match=r"a\.npy: item 3 has shape .* a row .*is \(3,\)"):
+            hr.save(path, iter([*rows, wrong]), shape=(3, 3))
+    hr.save(tmp_path / "rows.npy", iter([*rows, *rows[:1]]), shape=[3, 3])
+    assert np.load(tmp_path / "rows.npy").shape == (3, 3)
+    hr.save(tmp_path / "rows.npy", iter([b"abcd", bytearray(b"ef")]), shape=(2, 3))
+    assert np.load(tmp_path / "rows.npy").tobytes() == b"abcdef"
+    os.unlink(tmp_path / "rows.npy")
 
     class Oops(Exception):
         pass
@@ -285,15 +294,30 @@ def test_compression_is_told(tmp_path):
     ]:
         hr.save(tmp_path / name, data, compress=compress)
         assert ((tmp_path / name).stat().st_size < 9000) == is_small
-    with pytest.raises(ValueError, match="gzip"):
-        hr.save(tmp_path / "f", data, compress="gzip")
+    before = os.listdir(tmp_path)
+    for compress in ("gzip", "auto", ("none", 3), ("zstd", 23), ("zstd", -1 << 18)):
+        with pytest.raises(ValueError, match="compress is|zstd level"):
+            hr.save(tmp_path / "f", data, compress=compress)
+    with pytest.raises(TypeError, match="zstd level 2.5"):
+        hr.save(tmp_path / "f", data, compress=("zstd", 2.5))
+    with pytest.raises(ValueError, match="zstd level 99"):
+        hr.Pipeline(data, tmp_path / "f", encode=("zstd", 99))
+    for given in ({"frame_size": 1000}, {"frame_size": 1000, "compress": "none"}):
+        with pytest.raises(ValueError, match="frame_size="):
+            hr.save(tmp_path / "f", data, **given)
+    assert os.listdir(tmp_path) == before
 
 
 def test_formats_that_are_not_written(tmp_path):
     for name in ("a.npz", "m.safetensors.index.json"):
         with pytest.raises(ValueError, match=name):
             hr.save(tmp_path / name, {"a": np.zeros(3)})
-    with pytest.raises(ValueError, match="metadata"):
-        hr.save(tmp_path / "a.npy", np.zeros(3), metadata={})
+    for name in ("a.npy", "a"):
+        with pytest.raises(ValueError, match="metadata"):
+            hr.save(tmp_path / name, np.zeros(3), metadata={})
+        with pytest.raises(ValueError, match="shape="):
+            hr.save(tmp_path / name, np.zeros(3), shape=(3,))
+    with pytest.raises(ValueError, match="shape="):
+        hr.save(tmp_path / "a.safetensors", {"a": np.zeros(3)}, shape=(3,))
     hr.save(tmp_path / "model", {"a": np.zeros(3)}, format="safetensors")
     assert hr.load(tmp_path / "model", format="safetensors")["a"].shape == (3,)

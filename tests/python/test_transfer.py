@@ -78,6 +78,8 @@ def test_out_that_does_not_fit_is_refused() -> None:
             hr.to_host(data, out=out)
     with pytest.raises(ValueError, match="out is"):
         hr.to_device(data, out=np.zeros((4, 6), "f4"), dtype="f8")
+    with pytest.raises(ValueError, match="out is on host, device= names cuda:0"):
+        hr.to_device(data, "cuda:0", out=np.zeros((4, 6)))
     readonly = np.zeros((4, 6))
     readonly.flags.writeable = False
     with pytest.raises(BufferError):

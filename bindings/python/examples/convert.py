@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Convert a .npy file, say of float64, to float16 and save it compressed, chunk by chunk.
+"""Convert a .npy file, say of float64, to float16, chunk by chunk; compressed, if the name says so.
 
     python convert.py data.npy data16.npy.zst [float16 | bf16 | ...]
 """
@@ -14,7 +14,7 @@ import headrace as hr
 def main(source, target, dtype="float16"):
     shape = np.load(source, mmap_mode="r").shape  # only its header is read
     with hr.stream(source) as chunks:
-        hr.save(target, chunks, dtype=dtype, compress="zstd", shape=shape)
+        hr.save(target, chunks, dtype=dtype, shape=shape)
         print(chunks.stats())
 
 

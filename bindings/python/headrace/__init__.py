@@ -27,23 +27,57 @@ from headrace._save import save
 from headrace._stats import StageStats, Stats
 from headrace._stream import Stream, stream
 from headrace._transfer import to_device, to_host
-from headrace.errors import HeadraceError
+from headrace.errors import (
+    ArgumentError,
+    BusyError,
+    CanceledError,
+    CorruptError,
+    DeviceError,
+    ForkError,
+    FormatError,
+    HeadraceError,
+    LimitError,
+    LoanedError,
+    OutOfMemoryError,
+    SpaceError,
+    ThreadError,
+    TimedOutError,
+    TransferError,
+    TruncatedError,
+    UnsupportedError,
+)
 
 __version__ = version()
 
 __all__ = [
     "NULL",
+    "ArgumentError",
     "Array",
+    "BusyError",
+    "CanceledError",
     "Context",
+    "CorruptError",
     "Device",
+    "DeviceError",
     "DeviceMemory",
+    "ForkError",
+    "FormatError",
     "HeadraceError",
     "Kernel",
+    "LimitError",
+    "LoanedError",
+    "OutOfMemoryError",
     "Pipeline",
     "Range",
+    "SpaceError",
     "StageStats",
     "Stats",
     "Stream",
+    "ThreadError",
+    "TimedOutError",
+    "TransferError",
+    "TruncatedError",
+    "UnsupportedError",
     "devices",
     "errors",
     "load",

@@ -99,9 +99,16 @@ def pipeline_create(loop: Any, config: Any, out: Any) -> None:
         The context's memory is all leased: HR_AGAIN.
     """
     error = new_error()
-    status = check(lib.hr_pipeline_create(loop, config, out, error), error)
+    status = lib.hr_pipeline_create(loop, config, out, error)
     if status != lib.HR_OK:
-        raise errors.from_c(error, status)
+        raise errors.from_c(error, status, paths(config))
+
+
+def paths(config: Any) -> list[bytes]:
+    """The files that a struct hr_pipeline_config names."""
+    ends = [*config.sources[0 : config.n_sources], config.sink]
+    named = [end.path for end in ends if end.kind == lib.HR_FILE] + [config.trace_path]
+    return [ffi.string(path) for path in named if path != ffi.NULL]
 
 
 def box_create(loop: Any, pipeline: Any) -> Any:

@@ -83,6 +83,7 @@ class Drive:
         self._driving = False
         self._owner: Optional[object] = None
         self._error = _calls.new_error()
+        self._paths = _calls.paths(config)
         self._box: Any = None
         loop, pipeline = ffi.new("hr_loop **"), ffi.new("hr_pipeline **")
         try:  # these take long, and Ctrl-C shows when they are done
@@ -178,7 +179,7 @@ class Drive:
             raise SystemExit
         failure = self._failures.take()
         if failure is None:
-            raise errors.from_c(self._error, status)
+            raise errors.from_c(self._error, status, self._paths)
         try:
             raise failure
         finally:

@@ -28,12 +28,11 @@ import socket
 from collections.abc import Iterable
 from typing import Any, Callable, Optional
 
-from headrace import _callbacks, _calls, _flow, _foreign
+from headrace import _callbacks, _calls, _checks, _flow, _foreign
 from headrace._callbacks import Called, Failures
 from headrace._lent import Lent
 from headrace._library import ffi, lib
 
-_ADDRESSES = ("tcp://", "tcp-listen://", "unix:", "unix-listen:")
 _ALIGN = 16  # of a source of kind HR_DEVICE
 _TO_THE_END = (1 << 64) - 1
 
@@ -182,12 +181,12 @@ def is_path(given: Any) -> bool:
     (True, False, False)
     """
     if isinstance(given, str):
-        return not given.startswith(_ADDRESSES)
+        return not given.startswith(_checks.ADDRESSES)
     return isinstance(given, os.PathLike)
 
 
 def _of_path(given: Any, *more_addresses: str) -> Optional[End]:
-    if isinstance(given, str) and given.startswith(_ADDRESSES + more_addresses):
+    if isinstance(given, str) and given.startswith(_checks.ADDRESSES + more_addresses):
         return _path(lib.HR_SOCKET, given)
     if not is_path(given):
         return None
@@ -364,6 +363,7 @@ def _source(given: Any, failures: Failures) -> End:
         end.fields["length"] = _TO_THE_END if given.length is None else given.length
         end.elements, end.is_range = None, True
         return end
+    _checks.refuse(given, is_source=True)
     end_or_none = (
         _of_path(given)
         or _of_descriptor(given)
@@ -456,6 +456,7 @@ def sink(given: Any, failures: Failures) -> End:
         return End(lib.HR_NULL)
     if isinstance(given, DeviceMemory):
         return End(lib.HR_DEVICE, size=given.limit)
+    _checks.refuse(given, is_source=False)
     end = (
         _of_path(given, "peer:")
         or _of_descriptor(given)

@@ -9,6 +9,7 @@ from headrace import _dtypes, _flow, _sniff
 from headrace._ends import End
 from headrace._kernel import Kernel
 from headrace.errors import ArgumentError, ElementTypeError, SpaceError
+from headrace.formats import seek_table
 
 _USUAL_CHUNK = 2 << 20  # bytes, where a chunk has to be whole elements of an odd width
 
@@ -68,7 +69,7 @@ class Given:
         for end in self._sources:
             nbytes = end.nbytes
             if nbytes is not None and self.decode != "none":
-                is_plain = self.decode == "auto" and not _sniff.is_encoded(end.first_bytes(4))
+                is_plain = self.decode == "auto" and not seek_table.begins_encoded(end.first_bytes(4))
                 nbytes = nbytes if is_plain else None
             elif nbytes is None and end.path is not None and self._sink.nbytes is not None:
                 file = _sniff.looked_at(end.path, **self._look)

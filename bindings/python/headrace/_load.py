@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any, Optional, Union
 
-from headrace import _devices, _foreign, _names
+from headrace import _checks, _devices, _foreign, _names
 from headrace._array import Array
 from headrace._context import Context, default_context
 from headrace._load_file import File
@@ -27,11 +27,13 @@ def load(
     slices: Any = None,
     dtype: Any = None,
     out: Any = None,
-    device: str = "host",
+    device: Optional[str] = None,
     *,
     shape: Union[None, int, tuple[int, ...]] = None,
     stored: Any = None,
     offset: int = 0,
+    length: Optional[int] = None,
+    decode: str = "auto",
     format: Optional[str] = None,  # noqa: A002 - what it is called
     chunk_size: int = 0,
     depth: int = 0,
@@ -45,30 +47,41 @@ def load(
     ----------
     path : str or os.PathLike
         ``.npy``, ``.npz`` (stored members), ``.safetensors``, ``.safetensors.index.json`` (with its
-        files beside it), or anything else: numbers without a header. ``.npy``, ``.safetensors`` and
-        numbers may be zstd: ``.npy.zst``.
+        files beside it), or anything else: numbers without a header. But endings that other formats
+        have (``.gz``, ``.h5``, ``.csv``, ...) are refused. ``.npy``, ``.safetensors`` and numbers
+        may be zstd: see ``decode``.
     keys : str or iterable of str, optional
         Tensors wanted, by name or pattern (``"layers.0.*"``); by default all.
     slices : index or dict of str to index, optional
         Parts wanted, by name; of a single array the index itself. An index is an int, a slice with
-        a positive step, an Ellipsis or a tuple of these. Only what is needed is read where runs of
-        bytes are long, else the range that covers them; encoded files are decoded up to the last.
+        a positive step, an Ellipsis or a tuple of these; None is the whole, as no index, and not
+        NumPy's new axis. Only what is needed is read where runs of bytes are long, else the range
+        that covers them; encoded files are decoded up to the last.
     dtype : str, numpy.dtype or dict of str to these, optional
-        Type wanted: values are cast on the way. A dict has names or patterns. A single word for
-        several tensors is for all, but a floating-point one is for floating-point tensors only, as
-        in PyTorch's ``Module.to``. Of numbers without a header it is also the type in the file.
+        Type wanted: values are cast on the way, see the notes. A dict has names or patterns. A
+        single word for several tensors is for all, but a floating-point one is for floating-point
+        tensors only, as in PyTorch's ``Module.to``. Of numbers without a header it is also the type
+        in the file.
     out : array or dict of str to array, optional
         Where to put them: arrays of any library, on the host or a GPU, of the right shape and type,
         contiguous in the order of the file. Without ``keys``, its names are what is wanted.
-    device : str, default "host"
-        "host", "cuda:N", "hip:N", or "auto": the first GPU, else the host. With ``out``, theirs.
+    device : str, optional
+        "host", "cuda:N", "hip:N", or "auto": the first GPU, else the host. By default the host;
+        with ``out``, theirs, and another one is an error.
     shape : int or tuple of int, optional
-        Of numbers without a header, in elements; one axis may be -1. By default one axis.
+        Of numbers without a header, in elements; one axis may be -1. By default one axis. It takes
+        all bytes from ``offset`` on, or ``length``, and neither more nor fewer.
     stored : str or numpy.dtype, optional
         Type in the file, of numbers without a header, if it is not ``dtype``; ``">f4"`` is
         big-endian.
     offset : int, default 0
         Decoded byte at which numbers without a header begin.
+    length : int, optional
+        Decoded bytes that numbers without a header take. By default all to the end of the file.
+    decode : {"auto", "none", "zstd"}, default "auto"
+        "auto": the first bytes tell whether it is zstd, whatever its name says; but numbers without
+        a header, which tell nothing, must be what their name says. "none" takes the bytes as they
+        are.
     format : {"npy", "npz", "safetensors", "index", "raw"}, optional
         By default the name of the file tells.
     chunk_size, depth, io, direct, context
@@ -83,10 +96,14 @@ def load(
 
     Raises
     ------
-    headrace.formats.FormatError
-        The file is not what its format demands. A ValueError.
+    FormatError
+        The file is not what its format demands, or the shape not what is in it. A ValueError.
     ValueError
-        A cast that no kernel does; a slice or an ``out`` that does not fit. Nothing was written.
+        A cast that no kernel does; a slice or an ``out`` that does not fit; an argument that the
+        file itself decides. Nothing was written.
+    TypeError
+        An argument of another type than wanted; or slices and ``out`` that are no dicts where
+        tensors have names.
     KeyError
         A tensor that the file does not have.
     HeadraceError
@@ -100,6 +117,10 @@ def load(
     ``numpy.load``, not bytes. Column-major arrays stay so. bfloat16 and floats of 8 bits have the
     types of ``ml_dtypes`` in NumPy, without it unsigned integers of as many bits. Types of 4 bits
     are bytes. Objects (pickles) are refused.
+
+    Casts round to the nearest value, ties to even; to integers they saturate and make NaN 0. That
+    is not NumPy's ``astype``, which truncates towards zero and wraps around: 2.7 becomes 3 here,
+    and 300.0 becomes 255 as uint8. To floats, what is too large becomes infinite.
 
     One transfer takes all tensors with the same cast. Other threads run meanwhile; Ctrl-C ends it.
 
@@ -121,13 +142,18 @@ def load(
     array([[1., 2.],
            [4., 5.]], dtype=float32)
     """
-    where = os.fspath(path)
+    where = _checks.path_of(path, is_source=True)
     options: dict[str, Any] = {"chunk_size": chunk_size, "depth": depth, "io": io}
     options["direct"] = direct
-    kind, encoded = _names.format_of(where, format)
+    if decode not in ("auto", "none", "zstd"):
+        raise ValueError(f"{where}: decode is {decode!r}, not one of 'auto', 'none', 'zstd'")
+    kind, says_zstd = _names.format_of(where, format)
+    if kind != "raw":
+        _check_header_tells(where, kind, shape=shape, stored=stored, offset=offset, length=length)
+    given = Raw(dtype if stored is None else stored, _names.dims_of(shape), offset, length)
     with ExitStack() as opened:
-        headers = Headers(opened, {**options, "context": context})
-        infos = headers.read(where, kind, encoded, Raw(stored or dtype, shape, offset))
+        headers = Headers(opened, decode, {**options, "context": context})
+        infos = headers.read(where, kind, says_zstd, given)
         if kind in ("npy", "raw"):
             if keys is not None:
                 raise ValueError(f"{where}: it has a single array: keys= says nothing")
@@ -144,8 +170,16 @@ def load(
         if outs is None:
             done: Any = loading.fresh(groups, _devices.resolve(device))
         else:
-            done = loading.into(groups, outs)
+            done = loading.into(groups, outs, device)
     return done[""] if kind in ("npy", "raw") else {name: done[name] for name in infos}
+
+
+def _check_header_tells(where: str, kind: str, **given: Any) -> None:
+    for name, value in given.items():
+        if value is not None and (name != "offset" or value != 0):
+            raise ValueError(
+                f"{where}: {name}= is for numbers without a header: of {kind} the file tells"
+            )
 
 
 def _is_dict(given: Any) -> bool:
@@ -195,12 +229,14 @@ class _Loading:
             run(group, sink, device == "host", self.files, self.options)
         return {t.info.name: view(memory, t) for group in groups for t in group.placed}
 
-    def into(self, groups: list[Group], outs: Any) -> dict[str, Any]:
-        """In arrays that are there."""
+    def into(self, groups: list[Group], outs: Any, device: Optional[str]) -> dict[str, Any]:
+        """In arrays that are there, and on a device, if one is named."""
         tensors = {t.info.name: t for group in groups for t in group.placed}
         if not _is_dict(outs) or set(outs) != set(tensors):
             raise ValueError(f"out is a dict with an array for each of {_listed(tensors)}")
-        _check_apart({name: _check_out(tensor, outs[name]) for name, tensor in tensors.items()})
+        _check_apart(
+            {name: _check_out(tensor, outs[name], device) for name, tensor in tensors.items()}
+        )
         if len(tensors) > 1 and any(file.encoded for file in self.files.values()):
             self._by_copies(groups, outs)
             return dict(outs)
@@ -233,7 +269,7 @@ def _check_apart(outs: Mapping[str, _foreign.Foreign]) -> None:
             raise ValueError(f"out: {quote(one[3])} and {quote(other[3])} overlap in memory")
 
 
-def _check_out(tensor: Placed, out: Any) -> _foreign.Foreign:
+def _check_out(tensor: Placed, out: Any, device: Optional[str]) -> _foreign.Foreign:
     """Before anything is written: place, shape, type and order."""
     name = tensor.info.name
     where = f"{tensor.info.path}: {f'tensor {quote(name)}' if name else 'the array'}"
@@ -241,6 +277,8 @@ def _check_out(tensor: Placed, out: Any) -> _foreign.Foreign:
         found = _foreign.describe(out, writable=True)
     except (TypeError, ValueError, BufferError) as error:
         raise type(error)(f"{where}: out: {error}") from None
+    if device not in (None, "auto", found.device):
+        raise ValueError(f"{where}: out is on {found.device}, device= names {device}")
     if tuple(found.shape) != tensor.stored_shape:
         raise ValueError(
             f"{where}: out has shape {tuple(found.shape)}, the data {tensor.stored_shape}"

@@ -6,6 +6,7 @@ both are of one file even if another one takes its name meanwhile. What is encod
 from __future__ import annotations
 
 import os
+import re
 import stat
 from typing import Any, Iterator, Optional
 
@@ -32,26 +33,30 @@ class File:
     ----------
     path : str
         Of a regular file.
-    encoded : bool
-        It is zstd.
+    decode : {"auto", "none", "zstd"}
+        "auto": it is zstd if it begins so.
     options : dict
         For the pipelines that read it: chunk_size, depth, io, direct.
 
     Attributes
     ----------
+    encoded : bool
+        It is zstd.
     size : int or None, bytes
         Decoded; None: only reading to the end tells.
     ends : int or None, bytes
         Where the decoded bytes must end, if they were not compared with that yet.
+    ends_by : str
+        What says so.
     short_at : int or None, bytes
         Where a `Reader` found the end, and wanted more.
     """
 
-    def __init__(self, path: str, encoded: bool, options: dict[str, Any]) -> None:
+    def __init__(self, path: str, decode: str, options: dict[str, Any]) -> None:
         self.path = path
-        self.encoded = encoded
         self.options = options
         self.ends: Optional[int] = None
+        self.ends_by = "its header"
         self.short_at: Optional[int] = None
         self._file = open(  # noqa: SIM115 - closed by close()
             path, "rb", buffering=0, opener=open_at_once
@@ -60,7 +65,11 @@ class File:
         if not _tells_its_size(self.fd, status):
             self.close()
             raise ValueError(f"{path}: not a regular file: read it by a Pipeline")
-        self.size = _decoded_size(self.fd) if encoded else status.st_size
+        if decode == "auto":
+            self.encoded = seek_table.begins_encoded(os.pread(self.fd, 4, 0))
+        else:
+            self.encoded = decode == "zstd"
+        self.size = _decoded_size(self.fd) if self.encoded else status.st_size
 
     @property
     def fd(self) -> int:
@@ -89,28 +98,27 @@ class File:
         self.rewind()
         decode = "zstd" if self.encoded else "none"
         options = {**beside(self.options), **more}
-        with Pipeline(self.range(begin, end), decode=decode, **options) as pipeline:
-            for chunk in pipeline:
-                yield chunk.numpy()
-                del chunk  # so that it goes back with its last view
-            yield NOTHING  # in its place, so that all are back when the pipeline is closed
+        try:
+            with Pipeline(self.range(begin, end), decode=decode, **options) as pipeline:
+                for chunk in pipeline:
+                    yield chunk.numpy()
+                    del chunk  # so that it goes back with its last view
+                yield NOTHING  # in its place, so that all are back when the pipeline is closed
+        except HeadraceError as error:
+            raise self.named(error) from None
 
     def named(self, error: HeadraceError, tensor: str = "") -> HeadraceError:
-        """An error of a pipeline, with the names of the file and of the tensor in it."""
-        text = error.text.replace(f"descriptor {self.fd}", self.path)
-        return retold(error, f"{self.path}: {tensor and tensor + ': '}{text}")
+        """An error of a pipeline or a header, with the names of the file and of the tensor in it,
+        once."""
+        text = re.sub(rf" descriptor {self.fd}\b", "", error.text)
+        text = text[len(self.path) + 2 :] if text.startswith(f"{self.path}: ") else text
+        return error.retold(f"{self.path}: {tensor and tensor + ': '}{text}", self.path)
 
 
 def beside(options: dict[str, Any]) -> dict[str, Any]:
     """Options for a pipeline that another one's callback may wait for: then it takes none of the
     other's workers, but those of a context of its own."""
     return {**options, "context": None} if inside() else dict(options)
-
-
-def retold(error: HeadraceError, text: str) -> HeadraceError:
-    """The same error with another text."""
-    where = {name: getattr(error, name) for name in ("code", "stage", "native", "chunk", "offset")}
-    return type(error)(text, **where)
 
 
 class Reader:

@@ -6,12 +6,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from typing import Any, Optional, Union
+from typing import Any, Optional
 
 from headrace._load_file import File
 from headrace.errors import HeadraceError
 from headrace.formats import FormatError, index, npy, npz, raw, safetensors
-from headrace.formats.tensor import MAX_BYTES, TensorInfo, quote
+from headrace.formats.tensor import TensorInfo, quote
 
 Infos = dict[str, TensorInfo]
 
@@ -21,8 +21,9 @@ class Raw:
     """What a user says of numbers without a header."""
 
     dtype: Any
-    shape: Union[None, int, tuple[int, ...]]
+    shape: Optional[tuple[int, ...]]
     offset: int
+    length: Optional[int]
 
 
 class Headers:
@@ -32,6 +33,8 @@ class Headers:
     ----------
     opened : ExitStack
         Closes them.
+    decode : {"auto", "none", "zstd"}
+        How they are read.
     options : dict
         For the pipelines that read them.
 
@@ -41,19 +44,23 @@ class Headers:
         By path, as `TensorInfo.path` has it.
     """
 
-    def __init__(self, opened: ExitStack, options: dict[str, Any]) -> None:
+    def __init__(self, opened: ExitStack, decode: str, options: dict[str, Any]) -> None:
         self.opened = opened
+        self.decode = decode
         self.options = options
         self.files: dict[Optional[str], File] = {}
 
-    def read(self, path: str, kind: str, encoded: bool, given: Raw) -> Infos:
+    def read(self, path: str, kind: str, says_zstd: bool, given: Raw) -> Infos:
         """The tensors of a file or of an index, by name; "" is the name of a single one."""
         if kind == "index":
             return self._index(path)
-        if kind == "npz" and encoded:
-            raise ValueError(f"{path}: an .npz within .zst cannot be read in one pass")
-        file = self._file(path, encoded)
+        file = self._file(path, self.decode)
+        if kind == "npz" and file.encoded:
+            raise ValueError(f"{path}: an .npz within zstd cannot be read in one pass")
         if kind == "raw":
+            if says_zstd and not file.encoded and self.decode == "auto":
+                said = 'its name says zstd, its first bytes do not; decode="none" takes it as it is'
+                raise FormatError(f"{path}: {said}", filename=path)
             infos = {"": _raw(file, given)}
         else:
             infos = _of_header(kind, file)
@@ -61,15 +68,17 @@ class Headers:
             _check(file, name, info)
         return {name: replace(info, path=path) for name, info in infos.items()}
 
-    def _file(self, path: str, encoded: bool) -> File:
-        file = self.files[path] = File(path, encoded, self.options)
+    def _file(self, path: str, decode: str) -> File:
+        file = self.files[path] = File(path, decode, self.options)
         self.opened.callback(file.close)
         return file
 
     def _index(self, path: str) -> Infos:
+        if self.decode == "zstd":
+            raise ValueError(f"{path}: an index and its files are not zstd")
         found = index.read(path)
         for shard, header in found.shards.items():
-            size = self._file(shard, False).size
+            size = self._file(shard, "none").size
             if size != header.size:
                 raise FormatError(f"{shard}: it had {header.size} bytes, now it has {size}")
         return found.tensors
@@ -84,7 +93,7 @@ def _of_header(kind: str, file: File) -> Infos:
             return {name: member.info for name, member in npz.read(header).items()}
         found = safetensors.read(header)
     except HeadraceError as error:
-        raise file.named(error) from error
+        raise file.named(error) from None
     finally:
         if file.encoded:
             header.close()
@@ -97,18 +106,24 @@ def _raw(file: File, given: Raw) -> TensorInfo:
     if given.dtype is None or isinstance(given.dtype, Mapping):
         raise ValueError(f"{file.path}: no header tells what is in it: give its dtype (and shape)")
     size = file.size
-    if size is None:
-        size = _counted(file, given.shape)
-    try:
-        return raw.describe(size, given.dtype, given.shape, offset=given.offset, where=file.path)
-    except HeadraceError as error:
-        raise file.named(error) from error
+    if size is None and given.length is None and _needs_length(given.shape):
+        size = sum(piece.size for piece in file.pieces(0, None))
+    info = raw.describe(
+        size,
+        given.dtype,
+        given.shape,
+        offset=given.offset,
+        length=given.length,
+        where=file.path,
+    )
+    if size is None and given.length is None:
+        file.ends, file.ends_by = info.end, f"shape= (length={info.nbytes} leaves the rest)"
+    return info
 
 
-def _counted(file: File, shape: Union[None, int, tuple[int, ...]]) -> int:
-    """Decoded bytes of a file without a seek table, if they have to be known beforehand."""
-    dims = shape if isinstance(shape, tuple) else (-1 if shape is None else shape,)
-    return sum(piece.size for piece in file.pieces(0, None)) if -1 in dims else MAX_BYTES
+def _needs_length(shape: Optional[tuple[int, ...]]) -> bool:
+    """Whether the bytes have to be counted beforehand: of no element, nothing is read later."""
+    return shape is None or -1 in shape or 0 in shape
 
 
 def _check(file: File, name: str, info: TensorInfo) -> None:

@@ -163,7 +163,8 @@ def _joined(batch: list[Part], readers: dict[File, Reader]) -> Bytes:
 
 def too_long(file: File) -> FormatError:
     """The error for an encoded file with more bytes than its header tells."""
-    return FormatError(f"{file.path}: bytes behind the last tensor, at {file.ends}, belong to none")
+    said = f"by {file.ends_by} the data end at byte {file.ends}, and the file does not"
+    return FormatError(f"{file.path}: {said}", filename=file.path)
 
 
 def _cut(grid: Grid, reader: Reader) -> Iterator[Bytes]:

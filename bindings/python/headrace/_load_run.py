@@ -108,11 +108,13 @@ def run(
     except HeadraceError as error:
         if in_one_range and isinstance(error, SpaceError):
             assert encoded is not None
-            raise too_long(encoded) from error
-        raise _told(error, group, used) from error
+            raise too_long(encoded) from None
+        raise _told(error, group, used) from None
     if stats.bytes_out < group.end - group.begin:
         at = stats.bytes_out * group.bits_in // group.bits_out
-        short = TruncatedError("the file ends before the data do", stage="read", offset=at)
+        wanted = (group.end - group.begin) * group.bits_in // group.bits_out
+        said = f"the data end after {at} of {wanted} bytes"
+        short = TruncatedError(said, stage="read", offset=at)
         raise _told(short, group, used)
 
 

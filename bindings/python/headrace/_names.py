@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import operator
 import os
 from collections.abc import Mapping
 from typing import Any, Optional
@@ -11,6 +12,27 @@ from headrace import _dtypes
 from headrace.formats.select import select
 
 FORMATS = ("npy", "npz", "safetensors", "index", "raw")
+
+# Endings of other formats, and what to do instead.
+_OTHERS = {
+    ".zstd": 'zstd files end with ".zst" here',
+    ".gz .bz2 .xz .lzma .lz4 .br .sz .z .zip .7z .tar .tgz": (
+        "headrace has no compression but zstd, .zst; Pipeline takes what gzip.open, bz2.open and "
+        "the like give"
+    ),
+    ".pt .pth .ckpt .pkl .pickle .joblib": (
+        "that is a pickle, of torch.save for example; tensors with names go to .safetensors"
+    ),
+    ".h5 .hdf5 .nc .zarr .mat .parquet .feather .arrow .orc .avro .tfrecord .gguf .onnx": (
+        "the library of that format has arrays to read and write; .npy, .safetensors and numbers "
+        "without a header are headrace's"
+    ),
+    ".csv .tsv .txt .json .jsonl .yaml .xml": (
+        "that is text, which numpy.loadtxt and numpy.savetxt read and write"
+    ),
+    ".png .jpg .jpeg .tif .tiff .wav .flac .mp4": "its numbers are encoded, by other libraries",
+}
+_OF_ENDING = {ending: said for endings, said in _OTHERS.items() for ending in endings.split()}
 
 
 def format_of(path: str, given: Optional[str]) -> tuple[str, bool]:
@@ -33,23 +55,29 @@ def format_of(path: str, given: Optional[str]) -> tuple[str, bool]:
     Raises
     ------
     ValueError
-        ``given`` is none of them.
+        ``given`` is none of them, or nothing is given and the name ends as those of other formats.
 
     Examples
     --------
     >>> format_of("a.npy.zst", None), format_of("a.f32", None)
     (('npy', True), ('raw', False))
     """
-    encoded = path.endswith(".zst")
-    name = path[: -len(".zst")] if encoded else path
+    name = path.lower()
+    encoded = name.endswith(".zst")
+    name = name[: -len(".zst")] if encoded else name
     if given is not None:
         if given not in FORMATS:
             raise ValueError(f"format is {given!r}, not one of {', '.join(map(repr, FORMATS))}")
         return given, encoded
     if name.endswith(".safetensors.index.json"):
         return "index", encoded
-    ending = os.path.splitext(name)[1][1:]
-    return (ending if ending in ("npy", "npz", "safetensors") else "raw"), encoded
+    ending = os.path.splitext(name)[1]
+    if ending in _OF_ENDING:
+        raise ValueError(
+            f'{path}: "{ending}" is of another format: {_OF_ENDING[ending]}; format="raw" takes it '
+            "for numbers without a header"
+        )
+    return (ending[1:] if ending in (".npy", ".npz", ".safetensors") else "raw"), encoded
 
 
 def casts_of(dtype: Any, types: Mapping[str, _dtypes.DType]) -> dict[str, _dtypes.DType]:
@@ -97,6 +125,28 @@ def casts_of(dtype: Any, types: Mapping[str, _dtypes.DType]) -> dict[str, _dtype
             if alone or not is_float(to) or is_float(found)
         }
     return {name: to for name, to in wanted.items() if to != types[name]}
+
+
+def dims_of(shape: Any) -> Optional[tuple[int, ...]]:
+    """A shape as a user gives it.
+
+    Raises
+    ------
+    TypeError
+        No integer, and no sequence of them.
+
+    Examples
+    --------
+    >>> dims_of(3), dims_of([2, -1]), dims_of(None)
+    ((3,), (2, -1), None)
+    """
+    if shape is None:
+        return None
+    is_one = hasattr(shape, "__index__") and not hasattr(shape, "__len__")
+    try:
+        return tuple(operator.index(n) for n in ((shape,) if is_one else shape))
+    except TypeError:
+        raise TypeError(f"shape is {shape!r}: an integer or a tuple of them is wanted") from None
 
 
 def is_float(dtype: _dtypes.DType) -> bool:

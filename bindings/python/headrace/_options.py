@@ -8,7 +8,7 @@ import operator
 import os
 from typing import Any, Optional, Union
 
-from headrace import _calls
+from headrace import _calls, _checks
 from headrace._context import Context
 from headrace._library import lib
 
@@ -49,7 +49,7 @@ def _encode(config: Any, encode: Union[str, tuple[str, int]]) -> None:
     if codec == "auto":
         raise ValueError('encode is "none", "zstd" or ("zstd", level)')
     config.encode = _word(_CODECS, "encode", codec)
-    config.encode_level = level
+    config.encode_level = _checks.zstd_level(level)
 
 
 def loop(io: str) -> Any:

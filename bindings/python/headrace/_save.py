@@ -7,9 +7,8 @@ import os
 from collections.abc import Iterable, Mapping
 from typing import Any, Optional, Union
 
-from headrace import _dtypes, _foreign, _names
+from headrace import _checks, _dtypes, _foreign, _names
 from headrace._context import Context
-from headrace._load_file import retold
 from headrace._pipeline import Pipeline, Progress
 from headrace._save_given import Given, Items, describe, pulled
 from headrace._stats import Stats
@@ -26,7 +25,7 @@ def save(
     dtype: Any = None,
     compress: Compress = None,
     *,
-    shape: Optional[tuple[int, ...]] = None,
+    shape: Union[None, int, tuple[int, ...]] = None,
     metadata: Optional[Mapping[str, str]] = None,
     format: Optional[str] = None,  # noqa: A002 - what it is called
     frame_size: int = 0,
@@ -43,27 +42,30 @@ def save(
     Parameters
     ----------
     path : str or os.PathLike
-        ``.npy``, ``.safetensors``, or anything else: the bytes of the numbers without a header.
+        ``.npy``, ``.safetensors``, or anything else: the bytes of the numbers without a header. But
+        endings that other formats have (``.gz``, ``.npz``, ``.h5``, ``.csv``, ...) are refused.
         With ``.zst`` behind it, compressed. It is written beside its target and takes its name when
         whole: a failure leaves the old file, or none.
     data : array, iterable of arrays or bytes, or dict of str to array
         Arrays of any library, on the host or a GPU; for ``.safetensors`` a dict. Items of an
         iterable are of one type and follow one another; they are asked for as they are written.
     dtype : str, numpy.dtype or dict of str to these, optional
-        Type in the file: values are cast on the way, where the array is. As in `load`, a dict has
-        names or patterns, and a single floating-point word for several tensors is for
-        floating-point ones only.
+        Type in the file: values are cast on the way, where the array is, see the notes. As in
+        `load`, a dict has names or patterns, and a single floating-point word for several tensors
+        is for floating-point ones only.
     compress : {"zstd", "none"} or ("zstd", level), optional
-        By default the name tells. Such files have a seek table.
-    shape : tuple of int, optional
+        By default the name tells. Levels are 1 to 22, 3 by default, and faster ones below 0. Such
+        files have a seek table. `load` looks at the first bytes, not at the name.
+    shape : int or tuple of int, optional
         Of all items of an iterable together, which a ``.npy`` has to tell before the first one is
-        there. What they are in the end is compared with it.
+        there. Each item is a row of it or several, or a stretch of bytes; what they are in the end
+        is compared with it, too.
     metadata : dict of str to str, optional
         For ``.safetensors``.
     format : {"npy", "safetensors", "raw"}, optional
         By default the name of the file tells.
     frame_size : int, default 0
-        Bytes of a zstd frame, decoded; 0: 1 MiB.
+        Bytes of a zstd frame, decoded; 0: 1 MiB. Of compressed files only.
     chunk_size, depth, io, direct, fsync, context
         As of `Pipeline`.
     progress : bool or callable, default False
@@ -78,8 +80,8 @@ def save(
     ------
     ValueError
         A type that the format does not have; a cast that no kernel does; an array of a GPU that is
-        not contiguous, or column-major where the format knows no such; items that do not fit.
-        Nothing was written.
+        not contiguous, or column-major where the format knows no such; items that do not fit, an
+        argument that the file has no use for. Nothing was written.
     TypeError
         ``data`` is no array, iterable or dict.
     HeadraceError
@@ -90,6 +92,10 @@ def save(
     Arrays of a GPU stream out of its memory, behind what is queued on their streams by now. A
     ``.npy`` keeps byte order and column-major order; the others are row-major, ``.safetensors``
     little-endian: of the host, copies are made for it.
+
+    Casts round to the nearest value, ties to even; to integers they saturate and make NaN 0. That
+    is not NumPy's ``astype``, which truncates towards zero and wraps around: 2.7 becomes 3 here,
+    and 300.0 becomes 255 as uint8. To floats, what is too large becomes infinite.
 
     Files are those that ``numpy.save`` and the safetensors package write, byte by byte.
 
@@ -106,8 +112,11 @@ def save(
     ...     load(path)
     {'ids': <headrace.Array (3,) i64 on host>, 'w': <headrace.Array (4,) f16 on host>}
     """
-    where = os.fspath(path)
-    kind, encoded = _names.format_of(where, format)
+    where = _checks.path_of(path, is_source=False)
+    kind, says_zstd = _names.format_of(where, format)
+    encode = _encode(where, compress, says_zstd)
+    if frame_size and encode == "none":
+        raise ValueError(f"{where}: frame_size= is of zstd: the file is not compressed")
     options: dict[str, Any] = {
         "chunk_size": chunk_size,
         "depth": depth,
@@ -115,13 +124,19 @@ def save(
         "context": context,
     }
     if kind == "safetensors":
+        if shape is not None:
+            raise ValueError(f"{where}: shape= is for iterables: tensors have their own")
         made = _of_dict(where, data, dtype, metadata, options)
     elif kind in ("npz", "index"):
-        raise ValueError(f"{where}: written are .npy, .safetensors and numbers without a header")
+        instead = "numpy.savez writes it" if kind == "npz" else "save its files one by one"
+        raise ValueError(
+            f"{where}: written are .npy, .safetensors and numbers without a header; {instead}"
+        )
     elif metadata is not None:
         raise ValueError(f"{where}: metadata are for .safetensors")
     else:
-        made = _of_one(where, data, dtype, shape, kind == "npy", options)
+        dims = _names.dims_of(shape)
+        made = _of_one(where, data, dtype, dims, kind == "npy", options)
     try:
         with Pipeline(
             made.sources or [b""],
@@ -129,7 +144,7 @@ def save(
             kernels=made.kernels,
             device=made.device,
             decode="none",
-            encode=_codec(compress, encoded),
+            encode=encode,
             frame_size=frame_size,
             direct=direct,
             fsync=fsync,
@@ -139,13 +154,20 @@ def save(
     except HeadraceError as error:
         if where in error.text:
             raise
-        raise retold(error, f"{where}: {error.text}") from error
+        raise error.retold(f"{where}: {error.text}") from None
 
 
-def _codec(compress: Compress, encoded: bool) -> Union[str, tuple[str, int]]:
+def _encode(where: str, compress: Compress, says_zstd: bool) -> Union[str, tuple[str, int]]:
+    """As a pipeline takes it."""
     if compress is None:
-        return "zstd" if encoded else "none"
-    return compress
+        return "zstd" if says_zstd else "none"
+    if isinstance(compress, tuple) and len(compress) == 2 and compress[0] == "zstd":
+        return "zstd", _checks.zstd_level(compress[1])
+    if compress not in ("zstd", "none"):
+        raise ValueError(
+            f'{where}: compress is {compress!r}: "zstd", "none" or ("zstd", level) is wanted'
+        )
+    return str(compress)
 
 
 class _Made:
@@ -200,7 +222,8 @@ def _of_one(
     options: Any,
 ) -> _Made:
     if isinstance(data, (Mapping, str)):
-        raise TypeError(f"{where}: a {type(data).__name__} cannot be saved so: an array is wanted")
+        hint = ": .safetensors take it" if isinstance(data, Mapping) else ""
+        raise TypeError(f"{where}: an array is wanted, not a {type(data).__name__}{hint}")
     if _foreign.is_array(data):
         if shape is not None:
             raise ValueError(f"{where}: shape= is for iterables: reshape the array instead")
@@ -248,14 +271,14 @@ def _of_items(
     else:
         found, to = first.found.dtype, _targets(where, dtype, {"": first})[""]
         stored = to if to != found else first.stored
-    nbytes = None if shape is None else measure(found, tuple(shape), where)
+    nbytes = None if shape is None else measure(found, shape, where)
     kernels = [] if first is None else first.kernels(to, is_native=False)
-    pieces = items.pieces(nbytes)
+    pieces = items.pieces(shape, nbytes)
     if not has_header:
         made = _Made([pieces])
         made.kernels, made.device = kernels, "host" if kernels else None
         return made
-    header = _npy_header(where, stored, tuple(shape or ()), "C")
+    header = _npy_header(where, stored, shape or (), "C")
     return _Made([header, pulled(pieces, kernels, True, where, options) if kernels else pieces])
 
 

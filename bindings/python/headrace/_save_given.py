@@ -13,7 +13,7 @@ import numpy
 
 from headrace import _dtypes, _foreign
 from headrace._array import Array
-from headrace._load_file import NOTHING, Bytes, beside, retold
+from headrace._load_file import NOTHING, Bytes, beside
 from headrace._pipeline import Pipeline
 from headrace.errors import HeadraceError
 
@@ -126,7 +126,7 @@ def pulled(
                 del chunk
                 yield NOTHING  # in its place, so that it is back when the next one is made
     except HeadraceError as error:
-        raise retold(error, f"{where}: {error.text}") from error
+        raise error.retold(f"{where}: {error.text}") from None
 
 
 class Items:
@@ -159,12 +159,16 @@ class Items:
             self._items = chain([item], rest)
             break
 
-    def pieces(self, nbytes: Optional[int] = None) -> Iterator[Bytes]:
-        """The bytes of all, which are to be so many."""
+    def pieces(
+        self, shape: Optional[tuple[int, ...]] = None, nbytes: Optional[int] = None
+    ) -> Iterator[Bytes]:
+        """The bytes of all, which together are to have a shape, that is so many bytes."""
         done = number = 0
         for item in self._items:
             given = describe(item, f"{self.where}: item {number}").in_c_order()
             self._check_type(given)
+            if shape is not None and not _are_bytes(item, given):
+                _check_rows(given, shape[1:])
             done += given.found.nbytes
             if nbytes is not None and done > nbytes:
                 raise ValueError(f"{given.where} ends at byte {done}, shape= has {nbytes} bytes")
@@ -187,3 +191,14 @@ class Items:
             yield from pulled(given.source, [], False, given.where, self.options)
         elif given.found.nbytes:
             yield _on_host(given.source).reshape(-1).view(numpy.uint8)
+
+
+def _are_bytes(item: Any, given: Given) -> bool:
+    """Whether it is a stretch of bytes, which ends where it likes: no array with rows."""
+    is_stretch = isinstance(item, (bytes, bytearray, memoryview, Array))
+    return is_stretch and given.found.dtype.name == "u8" and len(given.shape) == 1
+
+
+def _check_rows(given: Given, row: tuple[int, ...]) -> None:
+    if given.shape[1:] != row and given.shape != row:
+        raise ValueError(f"{given.where} has shape {given.shape}: a row of shape= is {row}")

@@ -10,25 +10,12 @@ from typing import Any, Optional
 from headrace import _ends
 from headrace._context import Context
 from headrace.errors import HeadraceError
-from headrace.formats import FormatError, npy, safetensors
+from headrace.formats import FormatError, npy, safetensors, seek_table
 from headrace.formats.tensor import TensorInfo
 
-_FRAME, _SKIPPABLE = 0xFD2FB528, 0x184D2A50  # RFC 8878, 3.1.1 and 3.1.2
 _FIRST = 512  # bytes that tell
 _ZIP = b"PK\x03\x04"  # APPNOTE.TXT of PKWARE, 4.3.7; the name of the member is at byte 30
 _CHUNK = 4096
-
-
-def is_encoded(first: bytes) -> bool:
-    """Whether bytes begin as zstd does.
-
-    Examples
-    --------
-    >>> is_encoded(bytes.fromhex("28b52ffd00")), is_encoded(b"text")
-    (True, False)
-    """
-    magic = int.from_bytes(first[:4], "little")
-    return magic == _FRAME or magic & ~15 == _SKIPPABLE
 
 
 @dataclass(frozen=True)
@@ -94,7 +81,7 @@ class File:
         with open(self.path, "rb") as file:
             self._first = file.read(_FIRST)
             size = file.seek(0, os.SEEK_END)
-        self.encoded = decode == "zstd" or (decode == "auto" and is_encoded(self._first))
+        self.encoded = decode == "zstd" or (decode == "auto" and seek_table.begins_encoded(self._first))
         is_told = not self.encoded and size >= len(self._first)  # in /proc it is 0
         self.size = size if is_told else None
 

@@ -10,7 +10,8 @@ from typing import Any
 from headrace._library import ffi, lib
 
 _NAMES = tuple(ffi.string(lib.hr_stage_name(stage)).decode() for stage in range(lib.HR_STAGE_COUNT))
-_COLUMNS = ("stage", "chunks", "GB in", "GB out", "busy s", "starved s", "blocked s", "GB/s")
+_COLUMNS = ("stage", "chunks", "in", "out", "busy", "starved", "blocked", "rate")
+_LITTLE_S = 1e-3  # of work, below which what a transfer costs to set up drowns all else
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,7 @@ class Stats:
     wall_s : float
         Seconds since the first step, until the end.
     stages : dict of str to StageStats
-        Those that took part: "read", "decode", "h2d", "kernel", "d2h", "encode", "write".
+        Those that took part: "read", "decode", "H2D", "kernel", "D2H", "encode", "write".
     overlap : float
         Highest utilisation of a resource: 1.0 means that the slowest never waited.
     gain : float
@@ -118,12 +119,22 @@ class Stats:
     def _summary(self) -> str:
         where = f" on {self.device}" if self.device else ""
         return (
-            f"{self.bytes_in:,} bytes in, {self.bytes_out:,} out in {self.wall_s:.4f} s{where} "
-            f"({self.io}): overlap {self.overlap:.2f}, gain {self.gain:.2f}, "
-            f"bottleneck {self.bottleneck}"
+            f"{self.bytes_in:,} bytes in, {self.bytes_out:,} out in {_seconds(self.wall_s)}{where} "
+            f"({self.io}): {self._verdict()}"
+        )
+
+    def _verdict(self) -> str:
+        if not self.stages:
+            return "nothing was moved"
+        if max(stage.service_s for stage in self.stages.values()) < _LITTLE_S:
+            return "too little work to tell overlap and bottleneck"
+        return (
+            f"overlap {self.overlap:.2f}, gain {self.gain:.2f}, bottleneck {self.bottleneck}"
         )
 
     def __repr__(self) -> str:
+        if not self.stages:
+            return f"Stats: {self._summary()}"
         rows = [_COLUMNS, *self._rows()]
         widths = [max(map(len, column)) for column in zip(*rows)]
         lines = (
@@ -146,17 +157,40 @@ class Stats:
         return f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
+def _scaled(number: float, units: tuple[tuple[float, str], ...]) -> str:
+    """In the unit that suits it, with three digits at least; what is small is in the last one."""
+    size, unit = next((one for one in units if number >= 0.9995 * one[0]), units[-1])
+    scaled = number / size
+    return f"{scaled:,.0f} {unit}" if scaled >= 99.95 else f"{scaled:.3g} {unit}"
+
+
+def _bytes(number: float) -> str:
+    """
+    >>> _bytes(0), _bytes(100), _bytes(1234567), _bytes(2.5e12)
+    ('0 B', '100 B', '1.23 MB', '2,500 GB')
+    """
+    return _scaled(number, ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1, "B")))
+
+
+def _seconds(number: float) -> str:
+    """
+    >>> _seconds(0), _seconds(0.00099999), _seconds(83.14), _seconds(1e-6)
+    ('0 us', '1 ms', '83.1 s', '1 us')
+    """
+    return _scaled(number, ((1, "s"), (1e-3, "ms"), (1e-6, "us")))
+
+
 def _row(name: str, stage: StageStats) -> tuple[str, ...]:
-    rate = max(stage.bytes_in, stage.bytes_out) / stage.service_s / 1e9 if stage.service_s else 0.0
+    most = max(stage.bytes_in, stage.bytes_out)
     return (
         name,
         str(stage.chunks),
-        f"{stage.bytes_in / 1e9:.3f}",
-        f"{stage.bytes_out / 1e9:.3f}",
-        f"{stage.service_s:.4f}",
-        f"{stage.starved_s:.4f}",
-        f"{stage.blocked_s:.4f}",
-        f"{rate:.2f}",
+        _bytes(stage.bytes_in),
+        _bytes(stage.bytes_out),
+        _seconds(stage.service_s),
+        _seconds(stage.starved_s),
+        _seconds(stage.blocked_s),
+        _bytes(most / stage.service_s) + "/s" if stage.service_s else "",
     )
 
 

@@ -51,10 +51,11 @@ def to_device(array: Any, device: str = "auto", dtype: Any = None, out: Any = No
     array : object
         Any library's array, on the host or a GPU: see ``headrace.Pipeline``.
     device : str, default "auto"
-        "cuda:N", "hip:N", "host"; "auto": the first GPU, else the host. With `out` its device.
+        "cuda:N", "hip:N", "host"; "auto": the first GPU, else the host. With `out` its device, and
+        another one is an error.
     dtype : str, numpy.dtype or DType, optional
-        Of the elements there: they are cast on the way. By default they stay what they are, or
-        become what `out` has.
+        Of the elements there: they are cast on the way, see the notes. By default they stay what
+        they are, or become what `out` has.
     out : object, optional
         An array of any library to write to, of the same shape and order.
 
@@ -66,7 +67,8 @@ def to_device(array: Any, device: str = "auto", dtype: Any = None, out: Any = No
     Raises
     ------
     ValueError
-        Elements that have no cast, `out` does not fit, or an array with gaps on a GPU.
+        Elements that have no cast, `out` does not fit or is elsewhere, or an array with gaps on a
+        GPU.
     HeadraceError
         As ``headrace.Pipeline``.
 
@@ -75,16 +77,25 @@ def to_device(array: Any, device: str = "auto", dtype: Any = None, out: Any = No
     What the producer has queued on its stream comes before; when the call returns, the elements are
     there. Any thread; others run Python meanwhile.
 
+    Casts round to the nearest value, ties to even; to integers they saturate and make NaN 0. That
+    is not NumPy's ``astype``, which truncates towards zero and wraps around. To floats, what is too
+    large becomes infinite.
+
     Examples
     --------
     >>> import headrace as hr, numpy as np
     >>> there = hr.to_device(np.arange(6.0).reshape(2, 3), "host", dtype="f4")
     >>> there
     <headrace.Array (2, 3) f32 on host>
+    >>> numbers = np.array([0.5, 1.5, 2.7, -2.7, 300.0, np.nan])
+    >>> hr.to_device(numbers, "host", dtype="int8").numpy().tolist()
+    [0, 2, 3, -3, 127, 0]
     """
     found = _foreign.describe(array, writable=False)
     if out is not None:
         target = _into(out, found.shape, found.order, dtype)
+        if device not in ("auto", target.device):
+            raise ValueError(f"out is on {target.device}, device= names {device}")
         device, to = target.device, target.dtype
     else:
         device = _devices.resolve(device)
@@ -132,13 +143,13 @@ def to_host(array: Any, out: Any = None, dtype: Any = None) -> Any:
 
     Notes
     -----
-    As `to_device`.
+    As `to_device`, also for casts, which round to nearest even and saturate.
 
     Examples
     --------
     >>> import headrace as hr, numpy as np
-    >>> hr.to_host(hr.to_device(np.arange(3.0), "host"), dtype="int32")
-    array([0, 1, 2], dtype=int32)
+    >>> hr.to_host(hr.to_device(np.array([0.5, 2.7, -1.0]), "host"), dtype="uint8")
+    array([0, 3, 0], dtype=uint8)
     """
     found = _foreign.describe(array, writable=False)
     order: Any = found.order

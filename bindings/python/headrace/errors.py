@@ -24,6 +24,9 @@ HR_ELOANED         LoanedError            BufferError
 (found in Python)  ElementTypeError       TypeError
 ================== ====================== ==============================================
 
+All are names of the package, too: ``headrace.FormatError``. Each has the ``filename`` of the file
+that it is about, as an OSError has, where that is known.
+
 What a Python function raises that a transfer called (a read, a write, a kernel) is raised as it is.
 """
 
@@ -31,8 +34,11 @@ from __future__ import annotations
 
 import errno as _errno
 import os
-from typing import Any
+import re
+from collections.abc import Sequence
+from typing import Any, Optional
 
+from headrace import _texts
 from headrace._library import ffi, lib
 
 
@@ -46,13 +52,15 @@ class HeadraceError(Exception):
     code : int, default 0
         The status of the C library, ``HR_EIO`` for example; 0 if Python found the fault.
     stage : str, default "none"
-        Where: "read", "decode", "h2d", "kernel", "d2h", "encode", "write" or "none".
+        Where: "read", "decode", "H2D", "kernel", "D2H", "encode", "write" or "none".
     native : int, default 0
         errno of the system call, 0 if none.
     chunk : int, default 0
         Index of the chunk in the stream.
     offset : int, default 0
         Byte in the stream at which the failing operation stood.
+    filename : str, optional
+        The file to blame, if it is known, as OSError has it.
     """
 
     _errno = 0
@@ -66,6 +74,7 @@ class HeadraceError(Exception):
         native: int = 0,
         chunk: int = 0,
         offset: int = 0,
+        filename: Optional[str] = None,
     ) -> None:
         number = native or self._errno
         if isinstance(self, OSError) and number:
@@ -78,13 +87,23 @@ class HeadraceError(Exception):
         self.native = native
         self.chunk = chunk
         self.offset = offset
+        self.filename = filename
 
     def __str__(self) -> str:
         return self.text
 
     def __reduce__(self) -> tuple[Any, ...]:
-        where = (self.code, self.stage, self.native, self.chunk, self.offset)
-        return _again, (_plain(type(self)), self.text, *where)
+        return _again, (_plain(type(self)), self.text, self._where())
+
+    def _where(self) -> dict[str, Any]:
+        names = ("code", "stage", "native", "chunk", "offset", "filename")
+        return {name: getattr(self, name) for name in names}
+
+    def retold(self, text: str, filename: Optional[str] = None) -> HeadraceError:
+        """The same error with another text, and the name of the file where that was not known."""
+        where = self._where()
+        where["filename"] = self.filename or filename
+        return type(self)(text, **where)
 
 
 class ArgumentError(HeadraceError, ValueError):
@@ -198,14 +217,11 @@ def _class_for(of: type[HeadraceError], number: int) -> type[HeadraceError]:
     return _OF_ERRNO[kind]
 
 
-def _again(
-    of: type[HeadraceError], text: str, code: int, stage: str, native: int, chunk: int, offset: int
-) -> HeadraceError:
-    exact = _class_for(of, native)
-    return exact(text, code=code, stage=stage, native=native, chunk=chunk, offset=offset)
+def _again(of: type[HeadraceError], text: str, where: dict[str, Any]) -> HeadraceError:
+    return _class_for(of, where["native"])(text, **where)
 
 
-def from_c(error: Any, status: int) -> HeadraceError:
+def from_c(error: Any, status: int, paths: Sequence[bytes] = ()) -> HeadraceError:
     """The exception for a status and what the C library says of it.
 
     Parameters
@@ -214,19 +230,37 @@ def from_c(error: Any, status: int) -> HeadraceError:
         Filled in by the call that failed, or all zero.
     status : int
         What the call returned.
+    paths : sequence of bytes, default ()
+        Of the files that it may be about.
 
     Returns
     -------
     HeadraceError
         To be raised by the caller.
     """
-    text = ffi.string(error.text).decode("utf-8", "replace")
+    said = ffi.string(error.text)
+    text = _texts.in_python(
+        said.decode("utf-8", "replace"), [path.decode("utf-8", "replace") for path in paths]
+    )
     if not text:
         text = ffi.string(lib.hr_status_name(status)).decode()
-    stage = ffi.string(lib.hr_stage_name(error.stage)).decode()
-    of = _CLASSES.get(status, HeadraceError)
-    where = (status, stage, error.native, error.chunk, error.offset)
-    return _again(of, text, *where)
+    where = {
+        "code": status,
+        "stage": ffi.string(lib.hr_stage_name(error.stage)).decode(),
+        "native": error.native,
+        "chunk": error.chunk,
+        "offset": error.offset,
+        "filename": _named_in(said, paths),
+    }
+    return _again(_CLASSES.get(status, HeadraceError), text, where)
+
+
+def _named_in(said: bytes, paths: Sequence[bytes]) -> Optional[str]:
+    """The longest path that stands in a text as a word of its own."""
+    for path in sorted(paths, key=len, reverse=True):
+        if path and re.search(rb"(?:^| )" + re.escape(path) + rb"(?=[ :;,]|$)", said):
+            return os.fsdecode(path)
+    return None
 
 
 def in_child(what: str, pid: int) -> ForkError:

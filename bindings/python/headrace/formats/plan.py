@@ -256,7 +256,7 @@ def plan(
             target = casts.get(name, info.dtype)
             cast_kernel(info.dtype, target)
         except (ValueError, IndexError, TypeError) as error:
-            raise type(error)(f"tensor {quote(name)}: {error}") from None
+            raise type(error)(f"tensor {quote(name)}: {error}" if name else str(error)) from None
         nbytes = math.prod(shape) * target.bits // 8
         placed[name] = Placed(info, shape, source, target, at, nbytes)
         end = at + nbytes
@@ -312,7 +312,11 @@ def _range(n: int, part: Any) -> range:
         return taken
     if isinstance(part, (bool, np.bool_)):
         raise TypeError("a truth value is no index here")
-    at = operator.index(part)
+    try:
+        at = operator.index(part)
+    except TypeError:
+        what = f"{type(part).__name__}{' (a new axis)' if part is None else ''}"
+        raise TypeError(f"{what} is no index here: integers and slices are") from None
     if not -n <= at < n:
         raise IndexError(f"index {at} is out of range for a dimension of {n}")
     return range(at % n, at % n + 1)

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Any, BinaryIO, Callable, Iterator, Optional, Tuple, Union
 
 from . import FormatError
+from .seek_table import begins_encoded
 
 __all__ = ["Readable", "open_at_once", "opened", "read_prefix"]
 
@@ -86,10 +87,13 @@ def read_prefix(
     Raises
     ------
     FormatError
-        The file is shorter than its header claims; or what ``needed`` raises.
+        The file is zstd, with which no header begins; it is shorter than its header claims; or
+        what ``needed`` raises.
     """
     have = bytearray()
     while True:
+        if begins_encoded(bytes(have[:4])):
+            raise FormatError(f"{where}: it is zstd, and has to be decoded first")
         want = needed(bytes(have))
         if want <= len(have):
             return bytes(have)

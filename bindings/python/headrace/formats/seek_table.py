@@ -20,7 +20,7 @@ import numpy as np
 
 from . import FormatError
 
-__all__ = ["is_encoded", "read"]
+__all__ = ["begins_encoded", "is_encoded", "read"]
 
 _FRAME, _SKIPPABLE = 0xFD2FB528, 0x184D2A50  # RFC 8878, 3.1.1 and 3.1.2
 _TABLE, _FOOTER = 0x184D2A5E, struct.Struct("<IBI")
@@ -28,11 +28,16 @@ _SEEKABLE = 0x8F92EAB1
 _HAS_CHECKSUMS, _RESERVED = 0x80, 0x7C
 
 
+def begins_encoded(start: bytes) -> bool:
+    """Whether bytes begin as zstd does."""
+    magic = int.from_bytes(start[:4], "little")
+    return magic == _FRAME or magic & ~15 == _SKIPPABLE
+
+
 def is_encoded(path: Union[str, os.PathLike[str]]) -> bool:
     """Whether a file begins as zstd does."""
     with open(path, "rb") as file:
-        magic = int.from_bytes(file.read(4), "little")
-    return magic == _FRAME or magic & ~15 == _SKIPPABLE
+        return begins_encoded(file.read(4))
 
 
 def read(path: Union[str, os.PathLike[str]]) -> Optional[np.ndarray[Any, Any]]:
