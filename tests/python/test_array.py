@@ -16,9 +16,12 @@ from typing import Any, Callable
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
 
 import headrace as hr
-from headrace import _array
+from headrace import _array, _dlpack
 from headrace._library import native
 
 HERE = Path(__file__).parent
@@ -111,16 +114,225 @@ def test_parts_of_the_first_axis_are_views() -> None:
     assert [row.numpy().tolist() for row in array] == wanted.tolist()
 
 
-@pytest.mark.parametrize("key", [4, -5])
-def test_an_index_beyond_the_end_is_refused(key: int) -> None:
+KEYS: list[Any] = [
+    (1, 2),
+    (-1, slice(None), 3),
+    (slice(None, None, 2), 1),
+    (..., slice(1, None, 3)),
+    slice(3, 1),
+    (None, 0, ..., None),
+    (np.int64(2), np.uint8(1)),
+    (),
+    ...,
+    (slice(9, None, 4), slice(None, 0)),
+]
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("key", KEYS, ids=str)
+def test_parts_are_views_that_all_users_see_as_numpy_does(key: Any, order: str) -> None:
+    wanted, array = array_of((4, 3, 5), "i4", order)
+    part, seen = wanted[key], array[key]
+    assert np.array_equal(seen.numpy(), part) and seen.tolist() == part.tolist()
+    assert np.array_equal(np.asarray(seen), part) and np.array_equal(np.from_dlpack(seen), part)
+    if part.size:
+        assert np.shares_memory(np.asarray(seen), wanted)
+        assert seen.ptr == part.__array_interface__["data"][0]
+    exported = _dlpack.consume(_dlpack.export(seen._tensor(), None, True))
+    assert (exported.ptr, exported.shape) == (seen.ptr, part.shape)
+    assert exported.strides == tuple(n // 4 for n in seen.strides)
+    assert bytes(seen) == seen.tobytes() == part.tobytes()
+    again = pickle.loads(pickle.dumps(seen))
+    assert np.array_equal(again.numpy(), part) and np.array_equal(seen.copy().numpy(), part)
+    assert np.array_equal(seen[None].T.numpy(), part[None].T)
+
+
+@st.composite
+def shapes_and_keys(draw: Any) -> Any:
+    shape = draw(hnp.array_shapes(max_dims=3, max_side=5))
+    key = draw(hnp.basic_indices(shape, allow_newaxis=True))
+    whole = key if isinstance(key, tuple) else (key,)
+    # steps of Arrays are positive
+    return shape, tuple(
+        slice(k.start, k.stop, abs(k.step or 1)) if isinstance(k, slice) else k for k in whole
+    )
+
+
+@settings(max_examples=50, deadline=None)
+@given(shapes_and_keys(), st.booleans())
+def test_any_index_is_numpys(drawn: Any, transposed: bool) -> None:
+    shape, key = drawn
+    wanted, array = array_of(shape[::-1] if transposed else shape, "u2")
+    wanted, array = (wanted.T, array.T) if transposed else (wanted, array)
+    assert np.array_equal(array[key].numpy(), wanted[key])
+    assert np.array_equal(array[key].T.numpy(), wanted[key].T)
+
+
+def test_elements_with_gaps_are_written_as_they_are_meant(tmp_path: Path) -> None:
+    wanted, array = array_of((6, 5, 4), "f4")
+    part = array[::2, 1:, 3]
+    assert part.order is None
+    hr.save(tmp_path / "a.npy", part)
+    hr.save(tmp_path / "b.safetensors", {"x": part.view("u4"), "y": array.T})
+    assert np.array_equal(np.load(tmp_path / "a.npy"), wanted[::2, 1:, 3])
+    loaded = hr.load(tmp_path / "b.safetensors")
+    assert np.array_equal(loaded["x"].view("f4").numpy(), wanted[::2, 1:, 3])
+    assert np.array_equal(loaded["y"].numpy(), wanted.T)
+    out = np.zeros(12, "f4")
+    hr.Pipeline(part, out).run()
+    assert np.array_equal(out, wanted[::2, 1:, 3].reshape(-1))
+    assert np.array_equal(hr.to_host(part, dtype="f8"), wanted[::2, 1:, 3])
+    narrow = _array.of_numpy(np.arange(6, dtype="u2")).view("bf16")[::2]
+    assert hr.to_device(narrow, "host").dtype_name == "bf16"  # also where NumPy has a stand-in
+    for use in (
+        lambda: hr.Pipeline(b"", part),
+        lambda: hr.to_host(np.zeros((3, 4), "f4"), out=part),
+        lambda: hr.load(tmp_path / "a.npy", out=part),
+    ):
+        with pytest.raises(ValueError, match="not contiguous"):
+            use()
+
+
+def test_rows_that_are_no_whole_elements_apart_are_not_exported() -> None:
+    rows = _array.of_numpy(np.zeros((3, 10), "u1"))[:, :8].view("f4")
+    assert rows.numpy().strides == (10, 4)
+    with pytest.raises(BufferError, match="copy"):
+        _dlpack.export(rows._tensor(), None, True)
+
+
+@pytest.mark.parametrize("key", [4, -5, (0, 3), (0, 0, 0), (..., ...), 2**70])
+def test_an_index_beyond_the_end_is_refused(key: Any) -> None:
     with pytest.raises(IndexError):
         array_of((4, 3))[1][key]
 
 
-@pytest.mark.parametrize("key", [slice(None, None, 2), (1, 2), "a", None, ...])
+@pytest.mark.parametrize(
+    "key", [slice(None, None, -1), "a", [1, 2], True, np.True_, np.array([1]), 1.5, slice(1.5)]
+)
 def test_other_keys_are_refused(key: Any) -> None:
-    with pytest.raises((TypeError, ValueError)):
+    with pytest.raises((TypeError, ValueError), match=r"array\.numpy\(\)"):
         array_of((4, 3))[1][key]
+
+
+# ---- values ----
+
+
+def test_one_element_is_a_number() -> None:
+    for dtype, value in (("f4", 2.5), ("i8", -3), ("bool", True), ("c8", 1 + 2j)):
+        for shape in ((), (1,), (1, 1)):
+            wanted = np.full(shape, value, dtype)
+            array = _array.of_numpy(wanted)
+            assert array.item() == value and type(array.item()) is type(wanted.item())
+            assert bool(array) and complex(array) == value
+            if dtype != "c8":
+                assert float(array) == value and int(array) == int(value)
+    with pytest.raises(TypeError):
+        float(_array.of_numpy(np.ones(1, "c8")))
+
+
+@pytest.mark.parametrize("what", [float, int, bool, complex, hr.Array.item])
+@pytest.mark.parametrize("n", [0, 2])
+def test_others_are_no_number(what: Any, n: int) -> None:
+    with pytest.raises(ValueError, match=rf"{n} elements.*array\.numpy"):
+        what(_array.of_numpy(np.zeros(n)))
+
+
+def test_bits_of_a_stand_in_are_no_numbers() -> None:
+    array = _array.of_numpy(np.full(1, 0x11, "u1"), "f4_e2m1")
+    for use in (float, bool, hr.Array.item, hr.Array.tolist):
+        with pytest.raises(TypeError, match="f4_e2m1"):
+            use(array)
+    assert repr(array) == "<headrace.Array (1,) f4_e2m1 on host>"
+    assert array.tobytes() == b"\x11" and array.copy().dtype_name == "f4_e2m1"
+
+
+def _setitem(array: Any) -> None:
+    array[0] = 1
+
+
+@pytest.mark.parametrize("device", ["host", "cuda:0"])
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda a: a == a,
+        lambda a: a == 1,
+        lambda a: a != None,  # noqa: E711
+        lambda a: a < a,
+        lambda a: a + 1,
+        lambda a: 1 / a,
+        lambda a: a @ a,
+        lambda a: divmod(2, a),
+        lambda a: -a,
+        lambda a: abs(a),
+        lambda a: a in [1],
+        _setitem,
+        lambda a: a.sum(),
+        lambda a: a.astype("f8"),
+        lambda a: a.cpu(),
+    ],
+)
+def test_what_others_compute_is_refused_with_the_way_to_them(use: Any, device: str) -> None:
+    array, memory = _array.lent_array(device, 4096, (8,), "f4", stream=None, readonly=True)
+    hint = r"array\.numpy\(\) is NumPy's view" if device == "host" else r"torch\.from_dlpack"
+    with pytest.raises((TypeError, AttributeError), match=hint):
+        use(array)
+    memory.end("over")
+    with pytest.raises((TypeError, AttributeError), match=hint):  # not what `end` says
+        use(array)
+
+
+def test_identity_is_what_containers_go_by() -> None:
+    one, other = array_of((2,))[1], array_of((2,))[1]
+    assert {one: 1, other: 2}[one] == 1 and len({one, other, one}) == 2
+    assert one in [one] and hash(one) == hash(one)
+    assert not hasattr(one, "__array_ufunc__") and getattr(one, "_nothing", 1) == 1
+    assert copy.copy(one).tolist() == one.tolist()
+
+
+def test_numpy_computes_with_it() -> None:
+    wanted, array = array_of((2, 3))
+    assert np.array_equal(wanted + array, wanted * 2)
+    assert np.array_equal(np.sin(array), np.sin(wanted))
+    assert (wanted == array).all()
+
+
+def test_an_element_is_no_index_and_no_count() -> None:
+    """bytearray() of indices would be their values in silence, where there is no buffer."""
+    array = _array.of_numpy(np.array([1, 2], "u4"))
+    for use in (lambda: [1, 2, 3][array[0]], lambda: bytes(3)[array[1]]):
+        with pytest.raises(TypeError, match="int"):
+            use()
+    if sys.version_info >= (3, 12):
+        assert bytearray(array) == array.tobytes()
+    else:
+        with pytest.raises(TypeError, match="tobytes"):
+            bytearray(array)
+    assert bytes(array) == bytearray(array.numpy().data) == b"\1\0\0\0\2\0\0\0"
+
+
+def test_a_copy_is_in_c_order_and_its_own() -> None:
+    wanted, array = array_of((3, 4), order="F")
+    copied = array[:, ::2].copy()
+    assert (copied.order, copied.dtype, type(copied)) == ("C", wanted.dtype, hr.Array)
+    copied.numpy()[:] = 9
+    assert wanted.max() == 11 and copied.reshape(6).tolist() == [9.0] * 6
+    _, pipeline = chunks_of(1)
+    with next(pipeline) as chunk:
+        kept = chunk.copy()
+        value = chunk.tobytes()
+    assert type(kept) is hr.Array and kept.tobytes() == value
+
+
+def test_repr_shows_a_few_elements() -> None:
+    assert repr(array_of((2, 2), "i4")[1]) == "<headrace.Array (2, 2) i32 on host: 0, 1, 2, 3>"
+    _, array = array_of((4, 3), "i4", "F")
+    assert repr(array[::2]).endswith("on host, with gaps: 0, 4, 8, 2, 6, 10>")
+    assert repr(array).endswith("column-major: 0, 4, 8, 1, 5, 9, ...>")
+    assert repr(array[:0]) == "<headrace.Array (0, 3) i32 on host>"
+    _, pipeline = chunks_of(1)
+    chunk = next(pipeline)
+    chunk.release()
+    assert repr(chunk) == f"<headrace.Chunk ({N},) u8 on host>"
 
 
 def test_the_same_bytes_have_other_types_and_shapes() -> None:
@@ -143,13 +355,13 @@ def test_types_that_do_not_fit_are_refused() -> None:
         array_of((2, 3))[1].view("f8")
 
 
-def test_column_major_arrays_have_a_transpose_and_no_parts() -> None:
-    wanted, array = array_of((2, 3), order="F")
+def test_column_major_arrays_have_a_transpose_and_no_other_shape() -> None:
+    wanted, array = array_of((2, 4), order="F")
     assert array.order == "F" and array.T.order == "C"
     assert np.array_equal(array.T[1].numpy(), wanted.T[1])
     assert array.strides == wanted.strides
-    for use in (lambda: array[0], lambda: array.reshape(6), lambda: array.view("f8")):
-        with pytest.raises(ValueError, match="column-major"):
+    for use in (lambda: array.reshape(8), lambda: array.view("f8")):
+        with pytest.raises(ValueError, match=r"\.copy\(\)"):
             use()
 
 

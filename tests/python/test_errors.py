@@ -91,6 +91,7 @@ def test_errors_go_through_pickle(name, native):
     assert type(again) is type(error)
     assert str(again) == str(error) and again.filename == error.filename == "/a b/c.npy"
     assert again.__dict__ == error.__dict__
+    assert pickle.loads(pickle.dumps(type(error))) is type(error)  # which PyTorch sends
 
 
 def test_a_status_without_a_text_is_named():

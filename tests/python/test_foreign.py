@@ -359,7 +359,7 @@ def test_streams_of_all_libraries_have_numbers(stream: Any, number: int) -> None
 
 @pytest.mark.parametrize("stream", ["7", True, 1.5, object()])
 def test_what_is_no_stream_is_refused(stream: Any) -> None:
-    with pytest.raises(TypeError, match="no stream"):
+    with pytest.raises(TypeError, match="no stream|integer is wanted"):
         _streams.handle(stream)
 
 
@@ -396,5 +396,5 @@ def test_consumers_streams_are_understood(device: str, stream: Any, number: Any)
     "device, stream", [("cuda:0", 0), ("hip:0", 1), ("hip:0", 2), ("cuda:0", -2)]
 )
 def test_consumers_streams_that_are_none_are_refused(device: str, stream: int) -> None:
-    with pytest.raises(ValueError, match="not allowed"):
+    with pytest.raises(ValueError, match="not allowed|is possible"):
         _streams.of_consumer(stream, device)

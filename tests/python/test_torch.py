@@ -124,7 +124,8 @@ def test_a_fork_after_use_is_told_to_spawn(run: Any, path: Path) -> None:
 def test_arguments_that_are_wrong_are_told(run: Any, path: Path) -> None:
     text = program(
         """
-        for wrong in ({"rank": 2, "world_size": 2}, {"rank": 0}, {"batch": 0}):
+        for wrong in ({"rank": 2, "world_size": 2}, {"rank": 0}, {"batch": 0},
+                      {"batch": 2**64}, {"rank": -1, "world_size": 2}, {"record_bytes": 0}):
             try:
                 stream.torch(**wrong)
             except ValueError as error:
@@ -139,7 +140,7 @@ def test_arguments_that_are_wrong_are_told(run: Any, path: Path) -> None:
             print("told", error)
         """
     )
-    assert run(path.parent, text, path, 0, 1, 0, "").count("told") == 5
+    assert run(path.parent, text, path, 0, 1, 0, "").count("told") == 8
 
 
 @pytest.mark.skipif(HAS_TORCH, reason="PyTorch is installed")

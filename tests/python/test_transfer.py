@@ -110,7 +110,8 @@ def test_nothing_is_left(resources: Any) -> None:
     for _ in range(100):
         once()
     after = resources()
-    assert after[1:] == before[1:] and after[0] < before[0] + 10_000
+    grown = [now - then for now, then in zip(after, before)]
+    assert grown[0] < 10_000 and max(grown[1:]) <= 0
 
 
 def test_buffers_have_their_byte_order() -> None:

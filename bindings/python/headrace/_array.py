@@ -2,8 +2,9 @@
 """Arrays in memory of the host or a GPU, that other libraries use where they are.
 
 ============================ ================================================================
-NumPy                        ``array.numpy()``, ``numpy.asarray(array)``; from Python 3.12 on
-                             ``memoryview(array)``, too
+NumPy                        ``array.numpy()``, ``numpy.asarray(array)``
+a buffer                     ``array.numpy().data``; from Python 3.12 on ``memoryview(array)``,
+                             too, which asked before says only that there is none
 PyTorch, JAX, TensorFlow     ``torch.from_dlpack(array)``, ``jax.dlpack.from_dlpack(array)``
 CuPy, Numba, PyCUDA          ``cupy.asarray(array)``, ``numba.cuda.as_cuda_array(array)``:
                              ``__cuda_array_interface__``
@@ -23,33 +24,19 @@ from typing import Any, Optional, Union
 
 import numpy
 
-from headrace import _calls, _dlpack, _dtypes, _streams
-from headrace._foreign import Foreign, order_of
+from headrace import _calls, _dlpack, _dtypes, _layout, _streams
+from headrace._foreign import Foreign, contiguous, of_host
+from headrace._handle import Handle, elsewhere
 from headrace._library import ffi, lib, native
 from headrace._memory import Memory
 
 _Shape = tuple[int, ...]
 
-
-def _product(shape: _Shape) -> int:
-    n = 1
-    for length in shape:
-        n *= length
-    return n
+_SHOWN = 6  # elements
 
 
-def _strides(shape: _Shape, order: str, width: int) -> _Shape:
-    """Bytes from one element to the next, of each axis."""
-    strides = [0] * len(shape)
-    axes = range(len(shape))
-    for axis in axes if order == "F" else reversed(axes):
-        strides[axis] = width
-        width *= max(shape[axis], 1)
-    return tuple(strides)
-
-
-class Array:
-    """Elements without gaps, in C or Fortran order. Made by headrace.
+class Array(Handle):
+    """Elements in memory, made by headrace; a handle for other libraries, which compute on them.
 
     Attributes
     ----------
@@ -62,8 +49,8 @@ class Array:
         headrace's name of the type: "f32", "bf16", ...
     device : str
         "host", "cuda:N" or "hip:N".
-    order : str
-        "C", or "F" for column-major.
+    strides : tuple of int
+        Bytes from one element to the next, of each axis.
     base : object or None
         The Python object whose memory it is, if it is one's.
 
@@ -75,11 +62,16 @@ class Array:
     PyTorch's and CuPy's current ones when ``__cuda_array_interface__`` was read. Streams live so
     long.
 
+    What takes arithmetic, also ``==``, raises TypeError, and other methods of NumPy's arrays are
+    missing; the text says who has them. ``in``, sets and dictionaries go by identity.
+
     Examples
     --------
     >>> array = of_numpy(numpy.arange(6, dtype="f4").reshape(2, 3))
     >>> array
-    <headrace.Array (2, 3) f32 on host>
+    <headrace.Array (2, 3) f32 on host: 0.0, 1.0, 2.0, 3.0, 4.0, 5.0>
+    >>> array[:, ::2].tolist(), float(array[1, 2])
+    ([[0.0, 2.0], [3.0, 5.0]], 5.0)
     >>> array[1].numpy()
     array([3., 4., 5.], dtype=float32)
     >>> array.reshape(3, -1).view("u1").shape
@@ -93,7 +85,7 @@ class Array:
         self._ptr = ptr
         self._type = dtype
         self.shape = shape
-        self.order = order
+        self.strides = _layout.strides_of(shape, order, dtype.numpy.itemsize)
 
     # ---- what it is ----
 
@@ -131,7 +123,7 @@ class Array:
     @property
     def size(self) -> int:
         """How many elements it has."""
-        return _product(self.shape)
+        return _layout.product(self.shape)
 
     @property
     def itemsize(self) -> int:
@@ -144,9 +136,9 @@ class Array:
         return self.size * self.itemsize
 
     @property
-    def strides(self) -> _Shape:
-        """Bytes from one element to the next, of each axis."""
-        return _strides(self.shape, self.order, self.itemsize)
+    def order(self) -> Optional[str]:
+        """ "C", "F" for column-major; None: the elements have gaps."""
+        return _layout.order_of(self.shape, self.strides, self.itemsize)
 
     @property
     def ptr(self) -> int:
@@ -166,34 +158,45 @@ class Array:
         return self.shape[0]
 
     def __repr__(self) -> str:
-        order = "" if self.order == "C" else ", column-major"
-        kind = type(self).__name__
-        return f"<headrace.{kind} {self.shape} {self._type.name} on {self.device}{order}>"
+        order = {"C": "", "F": ", column-major", None: ", with gaps"}[self.order]
+        kind = f"{type(self).__name__} {self.shape} {self._type.name}"
+        return f"<headrace.{kind} on {self.device}{order}{self._shown()}>"
+
+    def _shown(self) -> str:
+        """The first elements, where a look costs nothing."""
+        if self.device != "host" or self._memory.ended or self._type.is_standin or not self.size:
+            return ""
+        first = self.numpy().flat[:_SHOWN]
+        text = ", ".join(map(str, first))
+        return f": {text}, ..." if self.size > _SHOWN else f": {text}"
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Copies and pickles have bytes of their own: an address is of no use elsewhere."""
         if self.device != "host":
-            raise TypeError(f"the array is on {self.device}: copy or pickle its numpy()")
+            raise TypeError(f"the array is on {self.device}: copy it by copy(), pickle its numpy()")
         return of_numpy, (self.numpy().copy(order="K"), self._type)
 
     # ---- views ----
 
-    def _derive(self, ptr: int, shape: _Shape, dtype: _dtypes.DType, order: str = "C") -> Array:
-        """A view, of the same class."""
+    def _derive(
+        self,
+        ptr: int,
+        shape: _Shape,
+        dtype: _dtypes.DType,
+        order: str = "C",
+        strides: Optional[_Shape] = None,
+    ) -> Array:
+        """A view, of the same class; with strides it may have gaps."""
         made = object.__new__(type(self))
         made.__dict__.update(self.__dict__)
-        made._ptr, made.shape, made._type, made.order = ptr, shape, dtype, order
+        made._ptr, made.shape, made._type = ptr, shape, dtype
+        made.strides = strides or _layout.strides_of(shape, order, dtype.numpy.itemsize)
         return made
-
-    def _check_order(self, what: str) -> None:
-        if self.order != "C" and self.ndim > 1:
-            raise ValueError(f"{what} of a column-major array: use its transpose, .T")
 
     @property
     def T(self) -> Array:  # noqa: N802 - NumPy's name
         """The transpose, as a view."""
-        order = {"C": "F", "F": "C"}[self.order] if self.ndim > 1 else self.order
-        return self._derive(self.ptr, self.shape[::-1], self._type, order)
+        return self._derive(self.ptr, self.shape[::-1], self._type, strides=self.strides[::-1])
 
     def view(self, dtype: Any) -> Array:
         """The same bytes as elements of another type.
@@ -211,17 +214,22 @@ class Array:
         Raises
         ------
         ValueError
-            The bytes of the last axis are no whole elements.
+            The bytes of the last axis are no whole elements, or do not lie together.
         """
         to = _dtypes.find(dtype)
         width = int(to.numpy.itemsize)
         if width == self.itemsize:
-            return self._derive(self.ptr, self.shape, to, self.order)
-        self._check_order("a view with wider or narrower elements")
+            return self._derive(self.ptr, self.shape, to, strides=self.strides)
         last = (self.shape[-1] if self.shape else 1) * self.itemsize
         if not self.shape or last % width:
             raise ValueError(f"{last} bytes of the last axis are no whole elements of {to}")
-        return self._derive(self.ptr, (*self.shape[:-1], last // width), to)
+        if self.strides[-1] != self.itemsize and self.shape[-1] != 1:
+            raise ValueError(f"elements of the last axis do not lie together: {self._as_copy()}")
+        shape = (*self.shape[:-1], last // width)
+        return self._derive(self.ptr, shape, to, strides=(*self.strides[:-1], width))
+
+    def _as_copy(self) -> str:
+        return "use its transpose, .T, or .copy()" if self.order == "F" else "use .copy()"
 
     def reshape(self, *shape: Union[int, _Shape]) -> Array:
         """The same elements with other axes.
@@ -239,40 +247,111 @@ class Array:
         Raises
         ------
         ValueError
-            Not as many elements.
+            Not as many elements; or they are not in C order without gaps.
         """
-        self._check_order("another shape")
         given: Any = shape[0] if len(shape) == 1 and isinstance(shape[0], tuple) else shape
         wanted = [operator.index(length) for length in given]
-        known = _product(tuple(length for length in wanted if length != -1))
+        known = _layout.product(tuple(length for length in wanted if length != -1))
         if wanted.count(-1) == 1 and known and self.size % known == 0:
             wanted[wanted.index(-1)] = self.size // known
-        if min(wanted, default=0) < 0 or _product(tuple(wanted)) != self.size:
+        if min(wanted, default=0) < 0 or _layout.product(tuple(wanted)) != self.size:
             raise ValueError(f"{self.size} elements do not fill the shape {given}")
+        if self.order != "C":
+            raise ValueError(f"another shape of elements out of C order: {self._as_copy()}")
         return self._derive(self.ptr, tuple(wanted), self._type)
 
-    def __getitem__(self, key: Union[int, slice]) -> Array:
-        """An element or a range of the first axis, as a view."""
-        if not isinstance(key, slice) and not hasattr(key, "__index__"):
-            raise TypeError("an Array is indexed along its first axis, by a number or a slice")
-        self._check_order("a part")
-        n = len(self)
-        step = self.nbytes // n if n else 0
-        if not isinstance(key, slice):
-            at = operator.index(key)
-            if not -n <= at < n:
-                raise IndexError(f"index {at} of {n}")
-            return self._derive(self.ptr + at % n * step, self.shape[1:], self._type)
-        begin, end, stride = key.indices(n)
-        if stride != 1:
-            raise ValueError("slices of an Array are without steps")
-        shape = (max(end - begin, 0), *self.shape[1:])
-        return self._derive(self.ptr + begin * step, shape, self._type)
+    def __getitem__(self, key: Any) -> Array:
+        """A part, as a view: by integers, slices with steps above 0, ``...`` and None."""
+        try:
+            at, shape, strides = _layout.part(self.shape, self.strides, key)
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"{error}: {elsewhere(self)}") from None
+        return self._derive(self.ptr + at, shape, self._type, strides=strides)
 
     def __iter__(self) -> Iterator[Array]:
         return (self[i] for i in range(len(self)))
 
+    # ---- values ----
+
+    def copy(self) -> Array:
+        """The same elements in memory of their own, on the same device.
+
+        Returns
+        -------
+        Array
+            In C order, without gaps. Of a chunk it is no chunk any more, and stays.
+        """
+        if self.device == "host":
+            return of_numpy(self.numpy().copy(), self._type)
+        from headrace._transfer import to_device  # which needs this module
+
+        source = self if self.order == "C" else of_numpy(self.numpy().copy(), self._type)
+        made: Array = to_device(source, self.device)
+        return made
+
+    def tobytes(self) -> bytes:
+        """The bytes of all elements, in C order; of a GPU they are fetched."""
+        return self.numpy().tobytes()
+
+    def tolist(self) -> Any:
+        """The elements as numbers of Python in nested lists; of a GPU they are fetched.
+
+        Raises
+        ------
+        TypeError
+            NumPy lacks the type.
+        """
+        if self._type.is_standin:
+            raise TypeError(
+                f"NumPy lacks {self._type}, or has it by ml_dtypes: array.numpy() has the bits"
+            )
+        return self.numpy().tolist()
+
+    def item(self) -> Any:
+        """The only element as a number of Python; float(), int(), bool() and complex() use it.
+
+        Raises
+        ------
+        ValueError
+            There is not one element.
+        TypeError
+            As `tolist`.
+        """
+        if self.size != 1:
+            raise ValueError(
+                f"an array of {self.size} elements is no number and neither true nor false: "
+                f"{elsewhere(self)}"
+            )
+        return self._derive(self.ptr, (), self._type).tolist()
+
+    def __bytes__(self) -> bytes:
+        return self.tobytes()
+
+    def __float__(self) -> float:
+        return float(self.item())
+
+    def __int__(self) -> int:
+        return int(self.item())
+
+    def __bool__(self) -> bool:
+        return bool(self.item())
+
+    def __complex__(self) -> complex:
+        return complex(self.item())
+
     # ---- NumPy and buffers ----
+
+    def _fetched(self) -> numpy.ndarray[Any, Any]:
+        from headrace._transfer import to_host  # which needs this module
+
+        fetched: numpy.ndarray[Any, Any]
+        if self.order is not None:
+            fetched = to_host(self)
+        else:  # the gaps come with it
+            nbytes = _layout.span(self.shape, self.strides, self.itemsize)
+            data = to_host(self._derive(self.ptr, (nbytes,), _dtypes.find("uint8")))
+            fetched = numpy.ndarray(self.shape, self.dtype, data, strides=self.strides)
+        return fetched
 
     def numpy(self) -> numpy.ndarray[Any, Any]:
         """The elements as a NumPy array.
@@ -283,18 +362,15 @@ class Array:
             On the host a view, which keeps the memory by itself; of a GPU a copy.
         """
         if self.device != "host":
-            from headrace._transfer import to_host  # which needs this module
-
-            copied: numpy.ndarray[Any, Any] = to_host(self)
-            return copied
-        order: Any = self.order
+            return self._fetched()
         view: numpy.ndarray[Any, Any]
-        view = numpy.ndarray(self.shape, self.dtype, self._bytes(), order=order)
+        view = numpy.ndarray(self.shape, self.dtype, self._bytes(), strides=self.strides)
         return view
 
     def _bytes(self) -> memoryview:
         """On the host: a buffer that keeps the memory, whatever becomes of this array."""
-        return self._memory.buffer(self.ptr, self.nbytes)
+        nbytes = _layout.span(self.shape, self.strides, self.itemsize)
+        return self._memory.buffer(self.ptr, nbytes)
 
     def __array__(self, dtype: Any = None, copy: Optional[bool] = None) -> Any:
         if copy is False and self.device != "host":
@@ -375,10 +451,12 @@ class Array:
         self._order_for(stream)
         versioned = max_version is not None and max_version[0] >= 1
         if self.base is not None:  # NumPy can keep a Python object
-            return _dlpack.request(self.numpy(), None, versioned)
+            return _dlpack.by_numpy(self.numpy(), self._type, versioned)
         return _dlpack.export(self._tensor(), self._memory.hold, versioned)
 
     def _tensor(self) -> _dlpack.Tensor:
+        if any(stride % self.itemsize for stride in self.strides):
+            raise BufferError("rows are no whole elements apart, as DLPack has it: use copy()")
         return _dlpack.Tensor(
             ptr=self.ptr,
             shape=self.shape,
@@ -416,14 +494,19 @@ class Array:
 
     # ---- as a source or sink ----
 
-    def _described(self) -> Foreign:
+    def _described(self, writable: bool) -> Foreign:
+        order = self.order
+        if order is None and self.device == "host" and not writable:
+            copied = of_host(self.numpy(), writable)
+            copied.dtype = self._type  # where NumPy has a stand-in
+            return copied
         return Foreign(
             ptr=self.ptr,
             nbytes=self.nbytes,
             shape=self.shape,
             dtype=self._type,
             device=self.device,
-            order=self.order,
+            order=contiguous(self, order),
             readonly=self.readonly,
             stream=self.stream,
             owner=self._memory.retained(),
@@ -574,7 +657,7 @@ def memory_array(
     kind = _dtypes.find(dtype)
     width = int(kind.numpy.itemsize)
     axes = (nbytes // width,) if shape is None else tuple(shape)
-    if _product(axes) * width != nbytes:
+    if _layout.product(axes) * width != nbytes:
         raise ValueError(f"{axes} elements of {kind} are not {nbytes} bytes")
     hold = native.hrp_hold_memory(context, device.encode(), memory)
     ptr = int(ffi.cast("uintptr_t", memory))
@@ -602,7 +685,7 @@ def of_numpy(array: numpy.ndarray[Any, Any], dtype: Any = None) -> Array:
         It has gaps.
     """
     kind = _dtypes.from_numpy(array.dtype) if dtype is None else _dtypes.find(dtype)
-    order = order_of(array.shape, array.strides, array.itemsize)
+    order = _layout.order_of(array.shape, array.strides, array.itemsize)
     if order is None:
         raise ValueError("the NumPy array is not contiguous: make a contiguous copy of it first")
     memory = Memory("host", base=array, readonly=not array.flags.writeable)

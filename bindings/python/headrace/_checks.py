@@ -8,12 +8,12 @@ made by the name of a word would be the last thing that its user wanted.
 from __future__ import annotations
 
 import errno
-import operator
 import os
 import re
 import socket
 from typing import Any
 
+from headrace._numbers import size
 from headrace.errors import TransferError
 
 ADDRESSES = ("tcp://", "tcp-listen://", "unix:", "unix-listen:")
@@ -131,10 +131,7 @@ def zstd_level(level: Any) -> int:
     >>> zstd_level(-5), zstd_level(22)
     (-5, 22)
     """
-    try:
-        number = operator.index(level)
-    except TypeError:
-        raise TypeError(f"zstd level {level!r}: an integer is wanted") from None
+    number = size("zstd level", level, 63, least=-(1 << 63))
     if not _LEAST_LEVEL <= number <= _MOST_LEVEL:
         raise ValueError(
             f"zstd level {number}: there are 1 to {_MOST_LEVEL}, and faster ones from -1 down to "

@@ -11,6 +11,7 @@ from typing import Any, Callable, Optional
 
 from headrace import _calls, errors
 from headrace._library import ffi
+from headrace._numbers import size
 
 LogFunction = Callable[[str], object]
 
@@ -43,7 +44,7 @@ class Context:
 
     Raises
     ------
-    ArgumentError
+    TypeError, ValueError
         A number that cannot be right.
     OutOfMemoryError
         No memory for it.
@@ -66,8 +67,8 @@ class Context:
     ) -> None:
         self._pid = os.getpid()
         config = _calls.new_struct("hr_context_config")
-        config.n_threads = threads
-        config.max_memory = max_memory
+        config.n_threads = size("threads", threads)
+        config.max_memory = size("max_memory", max_memory, 64)
         if log is not None:
             number = next(_numbers)
             _logs[number] = log

@@ -108,6 +108,15 @@ class Tensor:
     owner: Any = None
 
 
+def _code_of(dtype: _dtypes.DType) -> tuple[int, int]:
+    """Type code and bits."""
+    if dtype.bits % 8:  # its bytes, as NumPy has them
+        dtype = _dtypes.find("uint8")
+    if dtype.dlpack is None:
+        raise BufferError(f"DLPack has no type for {dtype}")
+    return dtype.dlpack
+
+
 def export(tensor: Tensor, hold: Any, versioned: bool) -> Any:
     """A capsule for another library.
 
@@ -130,11 +139,7 @@ def export(tensor: Tensor, hold: Any, versioned: bool) -> Any:
     BufferError
         A type that DLPack does not have, or a read-only tensor in a capsule that cannot say it.
     """
-    dtype = tensor.dtype
-    if dtype.bits % 8:  # its bytes, as NumPy has them
-        dtype = _dtypes.find("uint8")
-    if dtype.dlpack is None:
-        raise BufferError(f"DLPack has no type for {dtype}")
+    code, bits = _code_of(tensor.dtype)
     if tensor.readonly and not versioned:
         raise BufferError(
             "the array is read-only, which only capsules of DLPack 1.0 say, and the library asked "
@@ -146,7 +151,7 @@ def export(tensor: Tensor, hold: Any, versioned: bool) -> Any:
     struct.data = ffi.cast("void *", tensor.ptr)
     struct.device_type, struct.device_id = device_pair(tensor.device)
     struct.ndim, struct.shape, struct.strides = len(tensor.shape), shape, strides
-    struct.code, struct.bits = dtype.dlpack
+    struct.code, struct.bits = code, bits
     struct.lanes = 1
     flags = native.HRP_DL_READ_ONLY if tensor.readonly else 0
     made = native.hrp_dlpack_export(struct, hold or ffi.NULL, versioned, flags)
@@ -235,3 +240,34 @@ def request(exporter: Any, stream: Optional[int], versioned: bool = True) -> Any
         return exporter.__dlpack__(max_version=VERSION, **arguments)
     except TypeError:  # of before DLPack 1.0
         return exporter.__dlpack__(**arguments)
+
+
+def by_numpy(array: Any, dtype: _dtypes.DType, versioned: bool) -> Any:
+    """A capsule by NumPy, also of types that NumPy does not export or has a stand-in for.
+
+    Parameters
+    ----------
+    array : numpy.ndarray
+        What the consumer keeps.
+    dtype : DType
+        The true type of its elements.
+    versioned : bool
+        As for `request`.
+
+    Returns
+    -------
+    PyCapsule
+        Not consumed yet.
+
+    Raises
+    ------
+    BufferError
+        A type that DLPack does not have; or as NumPy.
+    """
+    code, bits = _code_of(dtype)
+    if array.itemsize <= 8:
+        array = array.view(f"u{array.itemsize}")
+    capsule = request(array, None, versioned)
+    tensor = _struct(capsule)[0].tensor
+    tensor.code, tensor.bits = code, bits
+    return capsule

@@ -32,6 +32,7 @@ from headrace import _callbacks, _calls, _checks, _flow, _foreign
 from headrace._callbacks import Called, Failures
 from headrace._lent import Lent
 from headrace._library import ffi, lib
+from headrace._numbers import size
 
 _ALIGN = 16  # of a source of kind HR_DEVICE
 _TO_THE_END = (1 << 64) - 1
@@ -63,7 +64,7 @@ class DeviceMemory:
     """
 
     def __init__(self, limit: int = 0) -> None:
-        self.limit = limit
+        self.limit = size("limit", limit, 64)
 
     def __repr__(self) -> str:
         return f"headrace.DeviceMemory(limit={self.limit})"
@@ -95,11 +96,9 @@ class Range:
     """
 
     def __init__(self, source: Any, offset: int = 0, length: Optional[int] = None) -> None:
-        if offset < 0 or (length is not None and length < 0):
-            raise ValueError(f"a range begins at {offset} and has {length} bytes: not negative")
         self.source = source
-        self.offset = offset
-        self.length = length
+        self.offset = size("offset", offset, 64)
+        self.length = None if length is None else size("length", length, 64)
 
     def __repr__(self) -> str:
         return f"headrace.Range({self.source!r}, {self.offset}, {self.length})"
@@ -199,7 +198,7 @@ def _of_descriptor(given: Any) -> Optional[End]:
     if isinstance(given, bool):
         return None
     if isinstance(given, int):
-        return End(lib.HR_FD, fd=given)
+        return End(lib.HR_FD, fd=size("the descriptor", given, 31))
     if isinstance(given, socket.socket):
         return End(lib.HR_FD, given, fd=given.fileno())
     return None

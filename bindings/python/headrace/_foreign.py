@@ -28,6 +28,7 @@ from typing import Any, Optional
 import numpy
 
 from headrace import _dlpack, _dtypes, _streams
+from headrace._layout import order_of, product
 
 
 @dataclass
@@ -109,45 +110,8 @@ def is_array(obj: Any) -> bool:
 # ---- layout ----------------------------------------------------------------------------------
 
 
-def order_of(
-    shape: tuple[int, ...], strides: Optional[tuple[int, ...]], width: int
-) -> Optional[str]:
-    """The order in which elements lie without gaps.
-
-    Parameters
-    ----------
-    shape : tuple of int
-        Elements of each axis.
-    strides : tuple of int or None
-        Bytes from one to the next, of each axis; None: C order.
-    width : int
-        Bytes of an element.
-
-    Returns
-    -------
-    str or None
-        "C", "F"; None: neither.
-
-    Examples
-    --------
-    >>> order_of((2, 3), (12, 4), 4), order_of((2, 3), (4, 8), 4), order_of((2, 3), (24, 8), 4)
-    ('C', 'F', None)
-    >>> order_of((1, 3), (999, 4), 4), order_of((0, 3), (1, 1), 4)
-    ('C', 'C')
-    """
-    if strides is None or 0 in shape:
-        return "C"
-    for order, axes in (("C", range(len(shape) - 1, -1, -1)), ("F", range(len(shape)))):
-        wanted, fits = width, True
-        for axis in axes:
-            fits = fits and (shape[axis] == 1 or strides[axis] == wanted)
-            wanted *= shape[axis]
-        if fits:
-            return order
-    return None
-
-
-def _contiguous(obj: Any, order: Optional[str]) -> str:
+def contiguous(obj: Any, order: Optional[str]) -> str:
+    """The order of an array, for whose transfer there has to be one."""
     if order is None:
         raise ValueError(
             f"the {_name(obj)} is not contiguous: its elements do not lie one behind the other; "
@@ -157,10 +121,7 @@ def _contiguous(obj: Any, order: Optional[str]) -> str:
 
 
 def _size(shape: tuple[int, ...], dtype: _dtypes.DType) -> int:
-    n = int(dtype.numpy.itemsize)
-    for length in shape:
-        n *= length
-    return n
+    return product(shape) * int(dtype.numpy.itemsize)
 
 
 # ---- the host --------------------------------------------------------------------------------
@@ -173,7 +134,8 @@ def _numpy_view(obj: Any) -> Any:
     return numpy.asarray(memoryview(obj) if _has_buffer(obj) else obj)
 
 
-def _of_host(obj: Any, writable: bool) -> Foreign:
+def of_host(obj: Any, writable: bool) -> Foreign:
+    """What NumPy can see; a source with gaps is copied."""
     array = _numpy_view(obj)
     dtype = _dtypes.from_numpy(array.dtype)
     readonly = not array.flags.writeable
@@ -186,7 +148,7 @@ def _of_host(obj: Any, writable: bool) -> Foreign:
         shape=array.shape,
         dtype=dtype,
         device="host",
-        order=_contiguous(obj, order),
+        order=contiguous(obj, order),
         readonly=readonly,
         owner=array,
         swap=_dtypes.swap_width(array.dtype),
@@ -235,7 +197,7 @@ def _of_interface(obj: Any, interface: dict[str, Any]) -> Foreign:
         shape=shape,
         dtype=dtype,
         device=f"{_backend_of(obj)}:{_index_of(obj)}",
-        order=_contiguous(obj, order),
+        order=contiguous(obj, order),
         readonly=bool(readonly),
         stream=_streams.of_producer(interface.get("stream")),
         owner=obj,
@@ -278,7 +240,7 @@ def _of_torch(tensor: Any, writable: bool) -> Foreign:
         shape=shape,
         dtype=dtype,
         device=device,
-        order=_contiguous(tensor, order),
+        order=contiguous(tensor, order),
         readonly=False,
         stream=_torch_stream(tensor, device),
         owner=tensor,
@@ -297,7 +259,7 @@ def _of_dlpack(obj: Any, writable: bool) -> Foreign:
     strides = None if tensor.strides is None else tuple(s * width for s in tensor.strides)
     order = order_of(tensor.shape, strides, width)
     if order is None and device == "host" and not writable:
-        return _of_host(numpy.from_dlpack(obj), writable)
+        return of_host(numpy.from_dlpack(obj), writable)
     # arrays of JAX never change, which a capsule of before DLPack 1.0 does not say
     is_constant = _library_of(obj) in ("jax", "jaxlib")
     return Foreign(
@@ -306,7 +268,7 @@ def _of_dlpack(obj: Any, writable: bool) -> Foreign:
         shape=tensor.shape,
         dtype=tensor.dtype,
         device=device,
-        order=_contiguous(obj, order),
+        order=contiguous(obj, order),
         readonly=tensor.readonly or is_constant,
         stream=None if device == "host" else _streams.LEGACY,
         owner=(tensor.owner, obj),
@@ -319,7 +281,7 @@ def _of_dlpack(obj: Any, writable: bool) -> Foreign:
 def _look(obj: Any, writable: bool) -> Foreign:
     described = getattr(type(obj), "_described", None)
     if described is not None:  # an Array
-        own: Foreign = described(obj)
+        own: Foreign = described(obj, writable)
         return own
     if _is_torch(obj):
         return _of_torch(obj, writable)
@@ -328,7 +290,7 @@ def _look(obj: Any, writable: bool) -> Foreign:
     if interface is not None and ("stream" in interface or not hasattr(obj, "__dlpack__")):
         return _of_interface(obj, interface)
     if hasattr(obj, "__array_interface__") or _has_buffer(obj):
-        return _of_host(obj, writable)
+        return of_host(obj, writable)
     if hasattr(obj, "__dlpack__"):
         return _of_dlpack(obj, writable)
     raise TypeError(f"{_name(obj)} is no array: it has no buffer, no array interface, no DLPack")

@@ -10,6 +10,7 @@ import numpy
 from headrace import _callbacks, _calls, _kernel_call
 from headrace._callbacks import Called, Failures
 from headrace._library import ffi, lib
+from headrace._numbers import size
 from headrace.errors import ElementTypeError
 
 Unit = Union[int, str, type, numpy.dtype[Any]]
@@ -83,9 +84,7 @@ class Kernel:
             Compiled by each pipeline's device.
         """
         fields = {"text": text.encode(), "entry": entry.encode()}
-        return cls(
-            lib.HR_KERNEL_SOURCE, unit_in=unit_in, unit_out=unit_out, args=bytes(args), **fields
-        )
+        return cls(lib.HR_KERNEL_SOURCE, **_units(unit_in, unit_out), args=bytes(args), **fields)
 
     @classmethod
     def image(
@@ -109,8 +108,7 @@ class Kernel:
             lib.HR_KERNEL_IMAGE,
             image=bytes(image),
             entry=entry.encode(),
-            unit_in=unit_in,
-            unit_out=unit_out,
+            **_units(unit_in, unit_out),
             args=bytes(args),
         )
 
@@ -301,6 +299,10 @@ class Kernel:
 KernelCall = _kernel_call.KernelCall
 
 
+def _units(unit_in: Any, unit_out: Any) -> dict[str, int]:
+    return {"unit_in": size("unit_in", unit_in), "unit_out": size("unit_out", unit_out)}
+
+
 class Layout:
     """A unit: its bytes, and the array that n of them are.
 
@@ -315,8 +317,8 @@ class Layout:
     """
 
     def __init__(self, unit: Unit) -> None:
-        if isinstance(unit, int):
-            self.nbytes = unit
+        if isinstance(unit, (int, numpy.integer)):
+            self.nbytes = unit = size("a unit", unit)
             self.dtype: numpy.dtype[Any] = numpy.dtype("u1")
             self.row: tuple[int, ...] = () if unit == 1 else (unit,)
         else:
@@ -325,8 +327,6 @@ class Layout:
             self.nbytes = whole.itemsize
             if self.dtype.hasobject:
                 raise TypeError(f"a unit of dtype {self.dtype} has references, not bytes")
-        if self.nbytes < 0:
-            raise ValueError(f"a unit has {self.nbytes} bytes")
 
     def __str__(self) -> str:
         if self.dtype == numpy.uint8:

@@ -15,6 +15,7 @@ from headrace._context import Context, default_context
 from headrace._load_file import File
 from headrace._load_headers import Headers, Infos, Raw
 from headrace._load_run import Group, allocated, order_of, run, view
+from headrace._numbers import lengths, size
 from headrace._pipeline import Pipeline
 from headrace.formats.plan import ALIGN, Placed, plan
 from headrace.formats.select import select
@@ -137,7 +138,7 @@ def load(
     ...     whole = load(path)
     ...     part = load(path, slices=(slice(None), slice(1, 3)), dtype="f4")
     >>> whole
-    <headrace.Array (2, 3) f64 on host>
+    <headrace.Array (2, 3) f64 on host: 0.0, 1.0, 2.0, 3.0, 4.0, 5.0>
     >>> part.numpy()
     array([[1., 2.],
            [4., 5.]], dtype=float32)
@@ -147,10 +148,12 @@ def load(
     options["direct"] = direct
     if decode not in ("auto", "none", "zstd"):
         raise ValueError(f"{where}: decode is {decode!r}, not one of 'auto', 'none', 'zstd'")
+    offset = size("offset", offset, 63)
+    shape = None if shape is None else lengths("shape", shape, least=-1)
     kind, says_zstd = _names.format_of(where, format)
     if kind != "raw":
         _check_header_tells(where, kind, shape=shape, stored=stored, offset=offset, length=length)
-    given = Raw(dtype if stored is None else stored, _names.dims_of(shape), offset, length)
+    given = Raw(dtype if stored is None else stored, shape, offset, length)
     with ExitStack() as opened:
         headers = Headers(opened, decode, {**options, "context": context})
         infos = headers.read(where, kind, says_zstd, given)

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import operator
 import os
 from collections.abc import Mapping
 from typing import Any, Optional
@@ -125,28 +124,6 @@ def casts_of(dtype: Any, types: Mapping[str, _dtypes.DType]) -> dict[str, _dtype
             if alone or not is_float(to) or is_float(found)
         }
     return {name: to for name, to in wanted.items() if to != types[name]}
-
-
-def dims_of(shape: Any) -> Optional[tuple[int, ...]]:
-    """A shape as a user gives it.
-
-    Raises
-    ------
-    TypeError
-        No integer, and no sequence of them.
-
-    Examples
-    --------
-    >>> dims_of(3), dims_of([2, -1]), dims_of(None)
-    ((3,), (2, -1), None)
-    """
-    if shape is None:
-        return None
-    is_one = hasattr(shape, "__index__") and not hasattr(shape, "__len__")
-    try:
-        return tuple(operator.index(n) for n in ((shape,) if is_one else shape))
-    except TypeError:
-        raise TypeError(f"shape is {shape!r}: an integer or a tuple of them is wanted") from None
 
 
 def is_float(dtype: _dtypes.DType) -> bool:

@@ -4,13 +4,13 @@ them. What they mean is told by ``headrace.Pipeline``."""
 
 from __future__ import annotations
 
-import operator
 import os
 from typing import Any, Optional, Union
 
 from headrace import _calls, _checks
 from headrace._context import Context
 from headrace._library import lib
+from headrace._numbers import size
 
 _CODECS = {"none": lib.HR_CODEC_NONE, "zstd": lib.HR_CODEC_ZSTD, "auto": lib.HR_CODEC_AUTO}
 _DIRECT = {"auto": lib.HR_DIRECT_AUTO, "off": lib.HR_DIRECT_OFF, "on": lib.HR_DIRECT_ON}
@@ -21,17 +21,6 @@ def _word(words: dict[str, int], name: str, given: Any) -> int:
     if not isinstance(given, str) or given not in words:
         raise ValueError(f"{name} is {given!r}, not one of {', '.join(map(repr, words))}")
     return words[given]
-
-
-def size(name: str, given: Any, bits: int = 32) -> int:
-    """A number that is not negative."""
-    try:
-        number = operator.index(given)
-    except TypeError:
-        raise TypeError(f"{name} is {given!r}: an integer is wanted") from None
-    if not 0 <= number < 1 << bits:
-        raise ValueError(f"{name} is {number}: from 0 to 2^{bits} - 1 is possible")
-    return number
 
 
 def _milliseconds(name: str, seconds: Optional[float]) -> int:

@@ -16,6 +16,7 @@ from headrace._callbacks import Failures, inside
 from headrace._context import Context, default_context
 from headrace._drive import Drive
 from headrace._library import ffi, lib
+from headrace._numbers import size
 from headrace._stats import Stats
 
 Progress = Union[bool, Callable[[Stats], object]]
@@ -417,6 +418,7 @@ class Pipeline:
         ValueError
             The transfer is not done.
         """
+        kernel = size("kernel", kernel)
         if self._results is not None:
             if kernel in self._results:
                 return self._results[kernel]

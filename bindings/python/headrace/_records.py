@@ -15,6 +15,7 @@ from headrace import _array, _dtypes
 from headrace._callbacks import Failures
 from headrace._kernel import Kernel
 from headrace._library import ffi, lib, native
+from headrace._numbers import lengths
 
 Shape = Union[None, int, tuple[int, ...]]
 
@@ -92,9 +93,4 @@ def row(shape: Shape) -> tuple[int, ...]:
     >>> row(None), row(3), row((2, 3))
     ((), (3,), (2, 3))
     """
-    shape = () if shape is None else (shape,) if isinstance(shape, int) else tuple(shape)
-    if any(not isinstance(n, int) for n in shape):
-        raise TypeError(f"shape {shape} of a record: integers are wanted")
-    if any(n < 1 for n in shape):
-        raise ValueError(f"shape {shape} of a record: each axis has at least 1")
-    return shape
+    return () if shape is None else lengths("shape", shape, least=1)

@@ -9,6 +9,7 @@ from typing import Any, Optional, Union
 
 from headrace import _checks, _dtypes, _foreign, _names
 from headrace._context import Context
+from headrace._numbers import lengths
 from headrace._pipeline import Pipeline, Progress
 from headrace._save_given import Given, Items, describe, pulled
 from headrace._stats import Stats
@@ -109,10 +110,11 @@ def save(
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = os.path.join(folder, "a.safetensors.zst")
     ...     stats = save(path, {"w": numpy.arange(4.0), "ids": numpy.arange(3)}, dtype="f2")
-    ...     load(path)
-    {'ids': <headrace.Array (3,) i64 on host>, 'w': <headrace.Array (4,) f16 on host>}
+    ...     {name: (a.dtype_name, a.tolist()) for name, a in load(path).items()}
+    {'ids': ('i64', [0, 1, 2]), 'w': ('f16', [0.0, 1.0, 2.0, 3.0])}
     """
     where = _checks.path_of(path, is_source=False)
+    shape = None if shape is None else lengths("shape", shape)
     kind, says_zstd = _names.format_of(where, format)
     encode = _encode(where, compress, says_zstd)
     if frame_size and encode == "none":
@@ -135,8 +137,7 @@ def save(
     elif metadata is not None:
         raise ValueError(f"{where}: metadata are for .safetensors")
     else:
-        dims = _names.dims_of(shape)
-        made = _of_one(where, data, dtype, dims, kind == "npy", options)
+        made = _of_one(where, data, dtype, shape, kind == "npy", options)
     try:
         with Pipeline(
             made.sources or [b""],
@@ -259,7 +260,7 @@ def _of_items(
     has_header: bool,
     options: Any,
 ) -> _Made:
-    if has_header and (shape is None or min(shape, default=0) < 0):
+    if has_header and shape is None:
         raise ValueError(
             f"{where}: a .npy begins with its shape: give shape= of all items together, or save "
             "without a header"

@@ -13,6 +13,7 @@ from typing import Any, Callable, Optional
 from headrace import _array, _devices, _foreign, _options, _progress
 from headrace._context import Context
 from headrace._ends import NULL, Range, ranged
+from headrace._numbers import size
 from headrace._pipeline import Pipeline, Progress
 from headrace._records import Shape
 from headrace._stats import Stats
@@ -155,7 +156,7 @@ class Stream:
         kernel : int
             Its index among them.
         """
-        return self._open().result(kernel + self._plan.n_before)
+        return self._open().result(size("kernel", kernel) + self._plan.n_before)
 
     # ---- the end ----
 

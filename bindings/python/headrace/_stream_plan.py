@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import operator
 from dataclasses import replace
 from typing import Any, Optional
 
@@ -12,6 +11,7 @@ import numpy
 from headrace import _dtypes, _flow, _foreign, _kernel, _records, _sniff
 from headrace._ends import Range, is_path
 from headrace._flow import Elements, Flow
+from headrace._numbers import size
 from headrace._records import Record
 from headrace._split import Extent, extent, share
 from headrace.errors import ArgumentError, ElementTypeError
@@ -26,16 +26,6 @@ def _swap_width(dtype: Any) -> int:
         return 0 if dtype is None else _dtypes.swap_width(numpy.dtype(dtype))
     except TypeError:  # a word that NumPy does not know has no byte order
         return 0
-
-
-def _number(name: str, given: Any, least: int) -> int:
-    try:
-        number = operator.index(given)
-    except TypeError:
-        raise TypeError(f"{name} is {given!r}: an integer is wanted") from None
-    if number < least:
-        raise ValueError(f"{name} is {number}: at least {least}")
-    return number
 
 
 class StreamPlan:
@@ -214,12 +204,12 @@ class StreamPlan:
             There is no such share; it is not known what a record of the source is; or a file ends
             inside of one.
         """
-        n = _number("n", n, 1)
-        index = _number("index", index, 0)
+        n = size("n", n, least=1)
+        index = size("index", index)
         if index >= n:
             raise ValueError(f"share {index} of {n}: from 0 to {n - 1} is possible")
         if source_record is not None:
-            source_record = _number("record_bytes", source_record, 1)
+            source_record = size("record_bytes", source_record, 63, least=1)
         record = source_record or self.source_record
         if record is None:
             raise ValueError("with kernels, say how many bytes of the source make a record")

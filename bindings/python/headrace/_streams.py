@@ -12,6 +12,8 @@ from __future__ import annotations
 import sys
 from typing import Any, Optional
 
+from headrace._numbers import size
+
 LEGACY = 1
 """The default stream, CU_STREAM_LEGACY."""
 
@@ -48,9 +50,9 @@ def handle(stream: Any) -> int:
         stream = (of() if callable(of) else of)[1]
     for name in ("cuda_stream", "ptr", "handle", "value"):
         stream = getattr(stream, name, stream)
-    if isinstance(stream, bool) or not hasattr(stream, "__index__") and stream is not None:
+    if not hasattr(stream, "__index__") and stream is not None:
         raise TypeError(f"{type(stream).__name__} is no stream: give its handle, an integer")
-    return int(stream or LEGACY)
+    return size("stream", stream or LEGACY, 64)
 
 
 def of_producer(stream: Optional[int]) -> Optional[int]:
@@ -103,11 +105,12 @@ def of_consumer(stream: Optional[int], device: str) -> Optional[int]:
         A number that the device does not allow.
     """
     refused = (0,) if device.startswith("cuda") else (1, 2)
-    if stream == -1:
-        return None
-    if stream in refused or (stream is not None and stream < -1):
+    if stream is None:
+        return LEGACY
+    stream = size("stream", stream, 64, least=-1)
+    if stream in refused:
         raise ValueError(f"stream {stream} is not allowed for {device}")
-    return int(stream or LEGACY)
+    return None if stream == -1 else stream or LEGACY
 
 
 def _torch(index: int) -> Optional[int]:

@@ -9,6 +9,7 @@ from typing import Any, Optional
 import torch
 from torch.utils.data import IterableDataset, get_worker_info
 
+from headrace._numbers import size
 from headrace._stream import Stream
 
 
@@ -41,12 +42,14 @@ class StreamDataset(IterableDataset):  # type: ignore[misc]
         record_bytes: Optional[int],
     ) -> None:
         super().__init__()
+        if rank is not None and world_size is not None:
+            rank, world_size = size("rank", rank), size("world_size", world_size, least=1)
         if (rank is None) != (world_size is None) or not 0 <= (rank or 0) < (world_size or 1):
             raise ValueError(f"rank {rank} of world_size {world_size}")
-        if batch is not None and batch < 1:
-            raise ValueError(f"batch is {batch}: at least 1")
-        if record_bytes is not None and record_bytes < 1:
-            raise ValueError(f"record_bytes is {record_bytes}: at least 1")
+        if batch is not None:
+            batch = size("batch", batch, 63, least=1)
+        if record_bytes is not None:
+            record_bytes = size("record_bytes", record_bytes, 63, least=1)
         if options.get("context") is not None:
             raise TypeError("a context is this process's own, and workers are others")
         self._arguments, self._options = arguments, options

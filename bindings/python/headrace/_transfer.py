@@ -86,7 +86,7 @@ def to_device(array: Any, device: str = "auto", dtype: Any = None, out: Any = No
     >>> import headrace as hr, numpy as np
     >>> there = hr.to_device(np.arange(6.0).reshape(2, 3), "host", dtype="f4")
     >>> there
-    <headrace.Array (2, 3) f32 on host>
+    <headrace.Array (2, 3) f32 on host: 0.0, 1.0, 2.0, 3.0, 4.0, 5.0>
     >>> numbers = np.array([0.5, 1.5, 2.7, -2.7, 300.0, np.nan])
     >>> hr.to_device(numbers, "host", dtype="int8").numpy().tolist()
     [0, 2, 3, -3, 127, 0]

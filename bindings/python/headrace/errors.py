@@ -32,6 +32,7 @@ What a Python function raises that a transfer called (a read, a write, a kernel)
 
 from __future__ import annotations
 
+import copyreg
 import errno as _errno
 import os
 import re
@@ -200,6 +201,21 @@ _CLASSES: dict[int, type[HeadraceError]] = {
 _OF_ERRNO: dict[type[OSError], type[HeadraceError]] = {}
 
 
+class _Mixed(type):
+    """The classes of `_class_for`, which no module has by a name."""
+
+    _number = 0
+
+
+def _sent(made: _Mixed) -> Any:
+    """How pickle makes a class again."""
+    return _class_for, (TransferError, made._number)
+
+
+# PyTorch sends the class of what a worker raises; a failure to send it ends the data in silence.
+copyreg.pickle(_Mixed, _sent)
+
+
 def _plain(of: type[HeadraceError]) -> type[HeadraceError]:
     """The class as it is written here, without what its errno added."""
     return TransferError if issubclass(of, TransferError) else of
@@ -213,7 +229,9 @@ def _class_for(of: type[HeadraceError], number: int) -> type[HeadraceError]:
     if kind is OSError:
         return of
     if kind not in _OF_ERRNO:
-        _OF_ERRNO[kind] = type(of.__name__, (of, kind), {"__module__": of.__module__})
+        fields = {"__module__": of.__module__, "_number": number}
+        made: Any = _Mixed(of.__name__, (of, kind), fields)
+        _OF_ERRNO[kind] = made
     return _OF_ERRNO[kind]
 
 
