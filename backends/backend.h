@@ -18,6 +18,7 @@
 #ifndef HR_BACKEND_H
 #define HR_BACKEND_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -75,6 +76,9 @@ struct hr__launch {
                             what hr__reduce_init made, and is copied back for hr__reduce_merge and
                             hr__reduce_finish: its format is the host's everywhere */
     uint64_t chunk;      /* index in the stream, for functions of the user and for errors */
+    /* Set: nobody wants it any more. Where launches wait in a queue of our own, those that have not
+     * begun are passed over, as if done. NULL: it is always wanted. */
+    const atomic_bool *cancelled;
 };
 
 struct hr__device_ops {

@@ -207,9 +207,12 @@ static hr_status open_sink_path(hr_pipeline *p, bool sync, hr_error *error)
     p->sink_path = strdup(sink->path);
     if (!p->sink_path)
         return no_memory(error);
-    if (sink->kind == HR_FILE)
-        return hr__target_open(sink->path, sync, p->direct, &p->target, error);
     p->sink_opening.pipeline = p;
+    if (sink->kind == HR_FILE) {
+        const hr_status opened = hr__target_open(sink->path, sync, p->direct, &p->target, error);
+        p->sink_opening.pending = opened == HR_PENDING;
+        return opened < 0 ? opened : HR_OK;
+    }
     p->sink_is_peer = hr__stream_is_peer(sink->path) && p->inputs[0].config.kind == HR_SOCKET;
     if (p->sink_is_peer)
         return HR_OK;
@@ -293,12 +296,12 @@ static void poll_done(struct hr__io_request *request)
     opening->pipeline->marked = true;
 }
 
-static void wait_for(struct hr__opening *opening, enum hr__io_op op)
+static void wait_for(struct hr__opening *opening, enum hr__io_op op, int fd)
 {
     hr_pipeline *p = opening->pipeline;
     struct hr__io *io = p->loop->io;
     opening->poll = (struct hr__io_request){
-        .op = op, .fd = opening->opener.fd, .region = -1, .done = poll_done, .owner = opening};
+        .op = op, .fd = fd, .region = -1, .done = poll_done, .owner = opening};
     opening->waiting = true;
     p->in_flight++;
     p->n_polling++;
@@ -329,16 +332,32 @@ static bool advance(struct hr__opening *opening, struct hr__file *file)
         take_connection(opening, file);
         return true;
     case HR__STREAM_WAIT_IN:
-        wait_for(opening, HR__IO_POLL);
+        wait_for(opening, HR__IO_POLL, opening->opener.fd);
         break;
     case HR__STREAM_WAIT_OUT:
-        wait_for(opening, HR__IO_POLL_OUT);
+        wait_for(opening, HR__IO_POLL_OUT, opening->opener.fd);
         break;
     case HR__STREAM_FAILED:
         hr__sched_fail(opening->pipeline, 0, &error);
         break;
     }
     return false;
+}
+
+/* As advance, of a file: that is a FIFO, if it is not open. */
+static bool advance_sink_file(hr_pipeline *p)
+{
+    struct hr__opening *opening = &p->sink_opening;
+    if (!opening->pending || opening->waiting)
+        return !opening->pending;
+    hr_error error;
+    const hr_status status = hr__target_open_fifo(&p->target, p->sink_path, &error);
+    opening->pending = status == HR_PENDING;
+    if (status == HR_PENDING)
+        wait_for(opening, HR__IO_POLL, p->target.timer_fd);
+    else if (status < 0)
+        hr__sched_fail(p, 0, &error);
+    return status == HR_OK;
 }
 
 static bool share_peer(hr_pipeline *p)
@@ -357,7 +376,8 @@ static bool share_peer(hr_pipeline *p)
 
 bool hr__ends_connect(hr_pipeline *p)
 {
-    bool all = advance(&p->sink_opening, &p->target.file);
+    bool all =
+        p->sink.kind == HR_FILE ? advance_sink_file(p) : advance(&p->sink_opening, &p->target.file);
     for (unsigned i = 0; i < p->n_inputs; i++)
         all &= advance(&p->inputs[i].opening, &p->inputs[i].file);
     return all && !p->failed && (!p->sink_is_peer || share_peer(p));
@@ -397,7 +417,8 @@ void hr__ends_close(hr_pipeline *p, bool whole)
             hr__file_close(&in->file, in->position);
         in->file.fd = -1;
     }
-    close_opening(&p->sink_opening);
+    if (socket_sink)
+        close_opening(&p->sink_opening);
     if (socket_sink && p->target.file.fd >= 0) {
         hr__stream_hang_up(p->target.file.fd, whole);
         p->target.file.fd = -1;

@@ -259,7 +259,7 @@ bool hr__kernel_stage(hr_pipeline *p)
     if (p->failed)
         return changed;
     for (unsigned i = p->chain->n_segments; i-- > 0;)
-        while (start_next(p, i))
+        while (!hr__pipeline_is_cancelled(p) && start_next(p, i))
             changed = true;
     if (p->cut.ended && !p->chain->ended)
         changed |= end_chain(p);

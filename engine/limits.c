@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Time limits: for connecting, for a socket or pipe that moves no byte, for a chunk that waits to
  * be filled. The loop wakes the pipeline at the earliest of them. */
+#include <stdio.h>
+
 #include "clock.h"
 #include "pipeline.h"
 #include "sched.h"
@@ -13,7 +15,10 @@ static void fail_connect(hr_pipeline *p)
         opening = &p->inputs[i].opening;
     char doing[HR__STREAM_TEXT];
     hr_error error;
-    hr__stream_describe(&opening->opener, doing, sizeof doing);
+    if (opening == &p->sink_opening && p->sink.kind == HR_FILE)
+        snprintf(doing, sizeof doing, "waiting for a reader of %s", p->sink_path);
+    else
+        hr__stream_describe(&opening->opener, doing, sizeof doing);
     hr__fail(
         &error, HR_ETIMEDOUT,
         (struct hr__where){.stage = opening == &p->sink_opening ? HR_STAGE_WRITE : HR_STAGE_READ},

@@ -21,12 +21,12 @@
 #include "stream_io.h"
 #include "trace.h"
 
-/* A socket that is being connected. */
+/* A socket that is being connected, or a FIFO of a sink that waits for its reader. */
 struct hr__opening {
     hr_pipeline *pipeline;
-    bool pending; /* it is not open yet */
-    bool waiting; /* poll is with the I/O engine */
-    struct hr__stream_opener opener;
+    bool pending;                    /* it is not open yet */
+    bool waiting;                    /* poll is with the I/O engine */
+    struct hr__stream_opener opener; /* of a socket */
     struct hr__io_request poll;
 };
 

@@ -365,8 +365,11 @@ static void call_read(struct hr__job *job)
 {
     struct hr__slot *block = job->owner;
     const struct hr__input *in = block->input;
-    block->job_result = in->config.read(in->config.user, block->memory + block->moved,
-                                        block->wanted - block->moved, in->origin + in->position);
+    block->job_result = -ECANCELED;
+    if (!hr__pipeline_is_cancelled(in->pipeline))
+        block->job_result =
+            in->config.read(in->config.user, block->memory + block->moved,
+                            block->wanted - block->moved, in->origin + in->position);
 }
 
 static void call_read_done(struct hr__job *job)

@@ -170,13 +170,40 @@ const char *hr__sched_name(const struct hr__input *in, char *buffer, size_t size
 
 /* ---- the end ---- */
 
-void hr__sched_fail(hr_pipeline *p, uint64_t index, const hr_error *error)
+static void fail(hr_pipeline *p, uint64_t index, const hr_error *error)
 {
     if (!p->failed || index < p->fail_index) {
         p->error = *error;
         p->fail_index = index;
     }
     p->failed = true;
+}
+
+/* Once the output is being made whole it is too late: it may have its name already. */
+static void take_cancel(hr_pipeline *p)
+{
+    if (p->failed || p->committing)
+        return;
+    hr_error error;
+    hr__fail(
+        &error, HR_ECANCELED, (struct hr__where){.chunk = p->out->head, .offset = p->write_offset},
+        "cancelled after %llu bytes were given to the sink", (unsigned long long)p->write_offset);
+    fail(p, p->out->head, &error);
+}
+
+/* The user cancelled, or it has failed: nothing more begins, and nothing more is delivered. */
+static bool is_ending(hr_pipeline *p)
+{
+    if (hr__pipeline_is_cancelled(p))
+        take_cancel(p);
+    return p->failed;
+}
+
+/* A failure behind a cancel may be its consequence: work that was passed over. */
+void hr__sched_fail(hr_pipeline *p, uint64_t index, const hr_error *error)
+{
+    if (p->failed || p->committing || !is_ending(p))
+        fail(p, index, error);
 }
 
 static void cancel_lane(hr_pipeline *p, const struct hr__lane *lane, uint64_t first)
@@ -198,18 +225,6 @@ static void cancel_requests(hr_pipeline *p)
     const uint64_t first = p->error.code == HR_ECANCELED ? 0 : p->fail_index;
     cancel_lane(p, &p->blocks, 0);
     cancel_lane(p, p->out, first);
-}
-
-/* Once the output is being made whole it is too late: it may have its name already. */
-static void take_cancel(hr_pipeline *p)
-{
-    if (p->failed || p->committing)
-        return;
-    hr_error error;
-    hr__fail(
-        &error, HR_ECANCELED, (struct hr__where){.chunk = p->out->head, .offset = p->write_offset},
-        "cancelled after %llu bytes were given to the sink", (unsigned long long)p->write_offset);
-    hr__sched_fail(p, p->out->head, &error);
 }
 
 static void finish(hr_pipeline *p, hr_status status)
@@ -369,16 +384,15 @@ static void leave_memory(hr_pipeline *p)
     hr__lane_trim(&p->frames);
 }
 
-static bool has_cause(const hr_pipeline *p, bool cancelled)
+static bool has_cause(const hr_pipeline *p)
 {
-    return p->marked || cancelled || (p->chain && p->in_flight) ||
+    return p->marked || hr__pipeline_is_cancelled(p) || (p->chain && p->in_flight) ||
            (p->deadline_ns && hr__now_ns() >= p->deadline_ns);
 }
 
 bool hr__sched_pump(hr_pipeline *p)
 {
-    const bool cancelled = hr__pipeline_is_cancelled(p);
-    if (p->finished || !has_cause(p, cancelled))
+    if (p->finished || !has_cause(p))
         return !p->finished;
     p->marked = false;
     if (!p->start_ns) {
@@ -386,11 +400,9 @@ bool hr__sched_pump(hr_pipeline *p)
         note_idle(p); /* every stage's time begins with the wall's */
         start_room(p);
     }
-    if (cancelled)
-        take_cancel(p);
-    if (!p->failed && !p->connected)
+    if (!is_ending(p) && !p->connected)
         p->connected = hr__ends_connect(p);
-    while (!p->failed && p->connected && start_stages(p))
+    while (!is_ending(p) && p->connected && start_stages(p))
         ;
     hr__sched_check_limits(p);
     if (p->failed) {

@@ -139,6 +139,7 @@ static hr_status launch_link(struct hr__slot *chunk, struct hr__stream *stream,
         .count = info->is_counted ? count_cell(chunk) : NULL,
         .state = info->is_reduction ? link->states + state : NULL,
         .chunk = chunk->number,
+        .cancelled = &pipeline_of(chunk)->cancelled,
     };
     link->n_units += n_units;
     if (launch.out) {
@@ -173,7 +174,8 @@ void hr__transit_run(struct hr__slot *chunk, unsigned index)
     struct hr__stream *stream =
         hr__leg_begin(chunk, HR__LEG_RUN, index == 0 ? before : NULL, &error);
     for (unsigned i = segment->first; i < segment->end && error.code == HR_OK; i++)
-        launch_link(chunk, stream, &chain->links[i], &error);
+        if (!hr__pipeline_is_cancelled(pipeline_of(chunk))) /* a launch function may take long */
+            launch_link(chunk, stream, &chain->links[i], &error);
     if (error.code == HR_OK)
         bring_count(chunk, stream, &error);
     hr__leg_end(chunk, HR__LEG_RUN, &error);

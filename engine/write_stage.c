@@ -166,6 +166,10 @@ static void call_write(struct hr__job *job)
     size_t moved = 0;
     int64_t n = 1;
     while (moved < piece->size && n > 0) {
+        if (hr__pipeline_is_cancelled(pipeline_of(piece))) {
+            n = -ECANCELED;
+            break;
+        }
         n = sink->write(sink->user, piece->data + moved, piece->size - moved,
                         piece->out_offset + moved);
         if (n > (int64_t)(piece->size - moved))

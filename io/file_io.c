@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "clock.h"
+#include "fifo_io.h"
 #include "status.h"
 
 static hr_status system_error(hr_error *error, enum hr_stage stage, const char *doing,
@@ -78,13 +79,21 @@ static hr_status describe(struct hr__file *file, enum hr_stage stage, const char
     return HR_OK;
 }
 
+/* EINTR: of a network's file system, say. */
+static int open_existing(const char *path, int access)
+{
+    int fd;
+    do
+        fd = open(path, access | O_CLOEXEC | O_NOCTTY);
+    while (fd < 0 && errno == EINTR);
+    return fd;
+}
+
 hr_status hr__file_open(const char *path, enum hr_direct direct, struct hr__file *out,
                         hr_error *error)
 {
     struct hr__file file = {.owned = true};
-    do
-        file.fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
-    while (file.fd < 0 && errno == EINTR);
+    file.fd = hr__is_fifo(path) ? hr__fifo_open_to_read(path) : open_existing(path, O_RDONLY);
     if (file.fd < 0)
         return system_error(error, HR_STAGE_READ, "open", path);
     const hr_status status = describe(&file, HR_STAGE_READ, path, error);
@@ -131,15 +140,10 @@ void hr__file_close(struct hr__file *file, uint64_t moved)
     file->fd = -1;
 }
 
-/* Opens what is there and is no regular file: a device, a FIFO. O_CREAT is left out, so that a
- * target that vanishes is not made anew. */
-static hr_status open_in_place(const char *path, enum hr_direct direct, struct hr__target *target,
-                               hr_error *error)
+/* Takes over a descriptor that is written in place; -1: errno says why there is none. */
+static hr_status take_in_place(int fd, const char *path, enum hr_direct direct,
+                               struct hr__target *target, hr_error *error)
 {
-    int fd;
-    do
-        fd = open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
-    while (fd < 0 && errno == EINTR);
     if (fd < 0)
         return system_error(error, HR_STAGE_WRITE, "open", path);
     target->file.fd = fd;
@@ -152,6 +156,29 @@ static hr_status open_in_place(const char *path, enum hr_direct direct, struct h
         hr__direct_open(&target->file, HR_STAGE_WRITE, direct);
     }
     return status;
+}
+
+hr_status hr__target_open_fifo(struct hr__target *target, const char *path, hr_error *error)
+{
+    const int fd = hr__fifo_open_to_write(path);
+    if (fd >= 0 || errno != ENXIO)
+        return take_in_place(fd, path, HR_DIRECT_OFF, target, error);
+    if (target->timer_fd < 0)
+        target->timer_fd = hr__fifo_timer_open();
+    if (target->timer_fd < 0)
+        return system_error(error, HR_STAGE_WRITE, "wait for a reader of", path);
+    hr__fifo_timer_wait(target->timer_fd);
+    return HR_PENDING;
+}
+
+/* Opens what is there and is no regular file: a device, a FIFO. O_CREAT is left out, so that a
+ * target that vanishes is not made anew. */
+static hr_status open_in_place(const char *path, mode_t mode, enum hr_direct direct,
+                               struct hr__target *target, hr_error *error)
+{
+    return S_ISFIFO(mode)
+               ? hr__target_open_fifo(target, path, error)
+               : take_in_place(open_existing(path, O_WRONLY), path, direct, target, error);
 }
 
 /* The name that a rename has to replace: symbolic links followed, also a chain that leads to
@@ -251,14 +278,15 @@ static hr_status open_beside(const struct stat *old, enum hr_direct direct,
 hr_status hr__target_open(const char *path, bool fsync, enum hr_direct direct,
                           struct hr__target *out, hr_error *error)
 {
-    struct hr__target target = {.file = {.fd = -1}, .replaced_fd = -1, .fsync = fsync};
+    struct hr__target target = {
+        .file = {.fd = -1}, .replaced_fd = -1, .timer_fd = -1, .fsync = fsync};
     struct stat old;
     const bool exists = stat(path, &old) == 0;
     hr_status status;
     if (!exists && errno != ENOENT)
         return system_error(error, HR_STAGE_WRITE, "open", path);
     if (exists && !S_ISREG(old.st_mode)) {
-        status = open_in_place(path, direct, &target, error);
+        status = open_in_place(path, old.st_mode, direct, &target, error);
     } else if (exists && faccessat(AT_FDCWD, path, W_OK, AT_EACCESS) != 0) {
         status = system_error(error, HR_STAGE_WRITE, "open", path);
     } else if (!(target.target = resolve_target(path))) {
@@ -277,7 +305,9 @@ static void forget(struct hr__target *target)
 {
     if (target->replaced_fd >= 0)
         close(target->replaced_fd);
-    target->replaced_fd = -1;
+    if (target->timer_fd >= 0)
+        close(target->timer_fd);
+    target->replaced_fd = target->timer_fd = -1;
     free(target->temporary);
     free(target->target);
     target->temporary = NULL;

@@ -30,6 +30,7 @@ struct hr__target {
     char *temporary; /* NULL: written in place */
     char *target;    /* the resolved path */
     int replaced_fd; /* the file that is there now; -1: none, or not readable */
+    int timer_fd;    /* of a FIFO that had no reader at first, see fifo_io.h; else -1 */
     bool fsync;
 };
 
@@ -45,8 +46,13 @@ size_t hr__file_read_cached(const struct hr__file *file, void *buffer, size_t si
 /* Leaves a user's seekable descriptor behind the bytes that were moved. */
 void hr__file_close(struct hr__file *file, uint64_t moved);
 
+/* Returns HR_PENDING for a FIFO that nobody reads yet: out is set, but for the file. Blocks: never
+ * for a peer. */
 hr_status hr__target_open(const char *path, bool fsync, enum hr_direct direct,
                           struct hr__target *out, hr_error *error)
+    __attribute__((warn_unused_result));
+/* Tries again. HR_PENDING: another time, when timer_fd is readable. */
+hr_status hr__target_open_fifo(struct hr__target *target, const char *path, hr_error *error)
     __attribute__((warn_unused_result));
 /* Gives the cached pages of the file that will be replaced back, before as many new ones are
  * needed: it stays whole, but the system need not hold both. Blocks. Thread: any. */

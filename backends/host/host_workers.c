@@ -82,6 +82,14 @@ static void work(struct hr__stream *stream, const struct hr__host_op *op)
     }
 }
 
+/* It may run for long, and be a function of the user, who has been told that it is over. */
+static bool is_unwanted(const struct hr__host_op *op)
+{
+    const atomic_bool *cancelled =
+        op->kind == OP_LAUNCH || op->kind == OP_CALL ? op->u.run.launch.cancelled : NULL;
+    return cancelled && atomic_load_explicit(cancelled, memory_order_relaxed);
+}
+
 /* False: it is a wait for what is not done. */
 static bool run(struct hr__stream *stream, const struct hr__host_op *op, struct watch *watch)
 {
@@ -92,7 +100,7 @@ static bool run(struct hr__stream *stream, const struct hr__host_op *op, struct 
     }
     if (op->kind == OP_WAIT)
         return hr__host_event_passed(op->u.order.event, op->u.order.record, &stream->failure);
-    if (stream->failure.code != HR_OK)
+    if (stream->failure.code != HR_OK || is_unwanted(op))
         return true;
     start_watch(watch);
     work(stream, op);

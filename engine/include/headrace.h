@@ -212,7 +212,8 @@ hr_status hr_loop_poll(hr_loop *loop, int timeout_ms, hr_error *error) HR_MUST_C
 enum hr_end_kind {
     HR_NULL = 0,     /* sink only: reads every byte for its CRC-32 and drops it */
     HR_FILE = 1,     /* path; as long as it is when it is opened, but one that says it is empty (a
-                        file of /proc, say) is read to its end */
+                        file of /proc, say) is read to its end. A FIFO is waited for while the loop
+                        runs: as a source for its first writer, as a sink for a reader */
     HR_FD = 2,       /* fd: read or written from its position on; never closed, its flags left */
     HR_MEMORY = 3,   /* data, size: used in place, must stay until the pipeline ended. A source and
                         the sink may begin at one address, where no chunk grows. Between it
@@ -470,7 +471,8 @@ struct hr_pipeline_config {
     uint64_t frame_size;  /* decoded bytes of a frame written; 0: 1 MiB */
 
     uint32_t direct;      /* enum hr_direct, for files on both ends */
-    uint32_t connect_ms;  /* limit for HR_SOCKET to connect or be connected; 0: none */
+    uint32_t connect_ms;  /* limit for HR_SOCKET to connect or be connected, and for the FIFO
+                             of a sink to be read; 0: none */
     uint32_t idle_ms;     /* limit for a socket or pipe to move no byte; 0: none */
     uint32_t max_wait_ms; /* with min_fill: how long a chunk waits for it; 0: without limit */
     /* Bytes: a chunk of a socket or pipe with fewer does not leave early; 0: 1. */
@@ -480,8 +482,8 @@ struct hr_pipeline_config {
 
 /* Opens the ends and leases memory for one chunk (more is leased as used, up to depth).
  * loop NULL: a private loop and context.
- * Blocks: to open a FIFO whose other end is not open yet, to resolve the name of a host, to read the
- * first and last bytes of a file that is to be decoded, to start a device.
+ * Blocks: to resolve the name of a host, to read the first and last bytes of a file that is to be
+ * decoded, to start a device.
  * Owns: the caller frees it. The config is copied; memory and callbacks must stay.
  * Returns HR_AGAIN if the context's memory is all leased.
  * Fails: HR_EINVAL (also when the sink is one of the sources, or the trace is either; stage KERNEL:
@@ -500,7 +502,8 @@ hr_status hr_pipeline_run(hr_pipeline *pipeline, hr_error *error) HR_MUST_CHECK;
  * Everything before the failing position was delivered. Thread: the loop's. Blocks: never. */
 hr_status hr_pipeline_state(const hr_pipeline *pipeline, hr_error *error) HR_MUST_CHECK;
 
-/* Ends the transfer early with HR_ECANCELED; what is in flight drains first.
+/* Ends the transfer early with HR_ECANCELED; what is in flight drains first. Of the user's functions
+ * none is called any more, but those that are under way end first.
  * Thread: any, also a signal handler; not during hr_pipeline_free. */
 void hr_pipeline_cancel(hr_pipeline *pipeline);
 
@@ -528,7 +531,7 @@ enum hr_chunk_flag {
                               stream after hr_chunk_wait */
 };
 
-/* A chunk on loan. */
+/* A chunk on loan. A forked child does not inherit its memory. */
 struct hr_chunk {
     uint32_t struct_size;
     uint32_t flags; /* enum hr_chunk_flag */

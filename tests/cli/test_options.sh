@@ -401,7 +401,7 @@ bench_interrupted() {
     says 130 interrupted timeout --foreground --preserve-status -k 10 -s INT 0.3 "$headrace" bench \
         --size 64M && [ -z "$(find .. -name 'headrace-bench-*')" ]
 }
-interrupted_twice() { # what waits in open(2) ends, too
+interrupted_twice() { # what waits for the peer of a FIFO ends, too
     mkfifo silent && timeout -k 1 20 python3 - "$headrace" <<'PY'
 import signal, subprocess, sys, time
 child = subprocess.Popen([sys.argv[1], "run", "silent", "out"], stderr=subprocess.DEVNULL)

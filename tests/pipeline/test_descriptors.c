@@ -336,3 +336,90 @@ Test(descriptors, a_source_that_fails_after_others_is_told_by_its_place_in_the_s
             cr_assert_eq(n_bytes, size);
         }
 }
+
+/* ---- FIFOs ---- */
+
+static const char *make_fifo(const char *name)
+{
+    const char *path = path_of(name);
+    unlink(path);
+    cr_assert_eq(mkfifo(path, 0666), 0);
+    return path;
+}
+
+static hr_pipeline *create(hr_loop *loop, const struct hr_source *source, struct hr_sink sink)
+{
+    struct hr_pipeline_config config = config_of(source, sink);
+    hr_pipeline *pipeline = NULL;
+    hr_error error = {0};
+    cr_assert_eq(hr_pipeline_create(loop, &config, &pipeline, &error), HR_OK, "%s", error.text);
+    return pipeline;
+}
+
+static void end_as(hr_pipeline *pipeline, hr_status status, int native)
+{
+    hr_error error = {0};
+    cr_assert_eq(hr_pipeline_run(pipeline, &error), status, "%s", error.text);
+    cr_assert(status == HR_OK || error.native == native, "%s", error.text);
+    hr_pipeline_free(pipeline);
+}
+
+Test(descriptors, a_fifo_without_a_peer_holds_up_nobody_and_can_be_cancelled)
+{
+    const char *path = make_fifo("in");
+    const struct hr_source file = {.struct_size = sizeof file, .kind = HR_FILE, .path = path};
+    const struct hr_source memory = memory_source(pattern, LARGE);
+    for (unsigned l = 0; l < n_loops; l++) {
+        const struct hr_sink null = {.struct_size = sizeof null};
+        hr_pipeline *writes = create(loops[l], &memory, sink_at(HR_FILE, path));
+        end_as(create(loops[l], &memory, memory_sink()), HR_OK, 0);
+        cr_assert_eq(hr_pipeline_state(writes, NULL), HR_PENDING);
+        hr_pipeline_cancel(writes);
+        end_as(writes, HR_ECANCELED, 0);
+        hr_pipeline *reads = create(loops[l], &file, null);
+        end_as(create(loops[l], &memory, memory_sink()), HR_OK, 0);
+        cr_assert_eq(hr_pipeline_state(reads, NULL), HR_PENDING);
+        hr_pipeline_cancel(reads);
+        end_as(reads, HR_ECANCELED, 0);
+        cr_assert(memcmp(got, pattern, LARGE) == 0);
+    }
+}
+
+/* Two pipelines of one loop are each other's peers, whoever is there first. */
+Test(descriptors, a_fifo_waits_for_its_peer)
+{
+    const char *path = make_fifo("in");
+    const struct hr_source file = {.struct_size = sizeof file, .kind = HR_FILE, .path = path};
+    const struct hr_source memory = memory_source(pattern, LARGE);
+    for (unsigned i = 0; i < 2 * n_loops; i++) {
+        hr_loop *loop = loops[i / 2];
+        hr_pipeline *first = i % 2 ? create(loop, &memory, sink_at(HR_FILE, path))
+                                   : create(loop, &file, memory_sink());
+        cr_assert_eq(hr_loop_poll(loop, 0, NULL), HR_PENDING);
+        hr_pipeline *second = i % 2 ? create(loop, &file, memory_sink())
+                                    : create(loop, &memory, sink_at(HR_FILE, path));
+        end_as(first, HR_OK, 0);
+        end_as(second, HR_OK, 0);
+        cr_assert(memcmp(got, pattern, LARGE) == 0);
+    }
+}
+
+Test(descriptors, a_peer_of_a_fifo_that_leaves_is_the_end_of_it)
+{
+    const char *path = make_fifo("in");
+    const struct hr_source file = {.struct_size = sizeof file, .kind = HR_FILE, .path = path};
+    const struct hr_source memory = memory_source(pattern, LARGE);
+    for (unsigned l = 0; l < n_loops; l++) {
+        hr_pipeline *reads = create(loops[l], &file, memory_sink());
+        cr_assert_eq(hr_loop_poll(loops[l], 0, NULL), HR_PENDING);
+        close(open(path, O_WRONLY)); /* without a word */
+        end_as(reads, HR_OK, 0);
+        hr_pipeline *writes = create(loops[l], &memory, sink_at(HR_FILE, path));
+        const int reader = open(path, O_RDONLY | O_NONBLOCK);
+        char byte;
+        while (read(reader, &byte, 1) <= 0)
+            cr_assert_eq(hr_loop_poll(loops[l], 1, NULL), HR_PENDING);
+        close(reader); /* of more than a pipe holds */
+        end_as(writes, HR_EIO, EPIPE);
+    }
+}

@@ -7,6 +7,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -523,6 +524,128 @@ Test(many, cancel_from_a_thread_and_from_a_signal_handler)
     signal(SIGUSR1, cancel_on_signal);
     for (unsigned i = 0; i < 4 * n_loops; i++)
         run_cancelled(loops[i % n_loops], i / n_loops % 2, i / n_loops / 2);
+}
+
+/* A function of the user that is under way until it may go on. */
+struct slow {
+    atomic_uint n_calls;
+    atomic_bool may_end;
+    hr_pipeline *cancels; /* at its begin; or NULL */
+};
+
+static void work_slowly(struct slow *slow)
+{
+    slow->n_calls++;
+    if (slow->cancels)
+        hr_pipeline_cancel(slow->cancels);
+    while (!slow->may_end)
+        usleep(100);
+}
+
+static int32_t slow_kernel(void *user, const struct hr_kernel_call *call)
+{
+    (void)call;
+    work_slowly(user);
+    return 0;
+}
+
+static int64_t slow_read(void *user, void *buffer, size_t size, uint64_t offset)
+{
+    work_slowly(user);
+    return give_for_ever(user, buffer, size, offset);
+}
+
+static int64_t slow_write(void *user, const void *buffer, size_t size, uint64_t offset)
+{
+    (void)buffer;
+    (void)size;
+    (void)offset;
+    work_slowly(user);
+    return 1;
+}
+
+/* chain_create would have the sink give to the chain. */
+static void create_slow(struct chain *chain, hr_loop *loop)
+{
+    chain->config.sources = chain->sources;
+    chain->config.kernels = chain->kernels;
+    cr_assert_eq(hr_pipeline_create(loop, &chain->config, &chain->pipeline, &chain->error), HR_OK,
+                 "%s", chain->error.text);
+}
+
+static void make_slow(struct chain *chain, struct slow *slow, unsigned kind)
+{
+    chain_init(chain);
+    chain_read_memory(chain, data, SIZE);
+    chain->config.chunk_size = CHUNK / 10;
+    chain->config.depth = SIZE / (CHUNK / 10);
+    chain->config.n_streams = 1; /* one call after the other */
+    if (kind >= HR_KERNEL_FUNCTION)
+        for (unsigned i = 0; i < 2; i++)
+            chain_add_kernel(
+                chain, (struct hr_kernel){.kind = kind, .function = slow_kernel, .user = slow});
+    else
+        chain->config.sink = (struct hr_sink){.struct_size = sizeof chain->config.sink,
+                                              .kind = HR_CALLBACK,
+                                              .write = slow_write,
+                                              .user = slow};
+}
+
+/* The first of many calls is under way when the transfer is cancelled. A launch function is called
+ * by the loop, and cancels itself. */
+Test(many, after_a_cancel_no_function_of_the_user_begins)
+{
+    static const unsigned kinds[] = {0, HR_KERNEL_FUNCTION, HR_KERNEL_LAUNCH};
+    data = test_bytes(SIZE);
+    for (unsigned i = 0; i < 3 * n_loops; i++) {
+        const unsigned kind = kinds[i % 3];
+        struct slow slow = {.may_end = kind == HR_KERNEL_LAUNCH};
+        struct chain chain;
+        make_slow(&chain, &slow, kind);
+        create_slow(&chain, loops[i / 3]);
+        slow.cancels = kind == HR_KERNEL_LAUNCH ? chain.pipeline : NULL;
+        while (slow.n_calls == 0)
+            cr_assert_geq(hr_loop_poll(loops[i / 3], 1, NULL), 0);
+        hr_pipeline_cancel(chain.pipeline);
+        slow.may_end = true;
+        cr_assert_eq(hr_pipeline_run(chain.pipeline, &chain.error), HR_ECANCELED);
+        cr_assert_eq(slow.n_calls, 1, "kind %u: %u calls", kind, slow.n_calls);
+        chain_reset(&chain);
+    }
+}
+
+/* Behind another transfer's call, in the queue of the only worker. */
+Test(many, after_a_cancel_a_read_that_was_queued_is_not_called)
+{
+    const struct hr_context_config one_worker = {.struct_size = sizeof one_worker, .n_threads = 1};
+    struct slow slow[2] = {0};
+    struct chain chains[2];
+    hr_context *context;
+    hr_loop *loop;
+    cr_assert_eq(hr_context_create(&one_worker, &context, NULL), HR_OK);
+    cr_assert_eq(hr_loop_create(context, NULL, &loop, NULL), HR_OK);
+    for (unsigned i = 0; i < 2; i++) {
+        chain_init(&chains[i]);
+        chains[i].sources[0] = (struct hr_source){.struct_size = sizeof chains[i].sources[0],
+                                                  .kind = HR_CALLBACK,
+                                                  .read = slow_read,
+                                                  .user = &slow[i]};
+        chains[i].config.n_sources = 1;
+        create_slow(&chains[i], loop);
+        while (slow[0].n_calls == 0)
+            cr_assert_eq(hr_loop_poll(loop, 1, NULL), HR_PENDING);
+    }
+    cr_assert_eq(hr_loop_step(loop, NULL), HR_PENDING);
+    hr_pipeline_cancel(chains[1].pipeline);
+    hr_pipeline_cancel(chains[0].pipeline);
+    slow[0].may_end = slow[1].may_end = true;
+    for (unsigned i = 0; i < 2; i++) {
+        cr_assert_eq(hr_pipeline_run(chains[i].pipeline, NULL), HR_ECANCELED);
+        cr_assert_eq(slow[i].n_calls, 1 - i);
+        chain_reset(&chains[i]);
+    }
+    hr_loop_free(loop);
+    hr_context_free(context);
 }
 
 /* ---- very many ---- */

@@ -3,10 +3,15 @@
 
 from __future__ import annotations
 
+import ctypes
 from typing import Any
 
 from headrace import _dlpack
-from headrace._library import ffi
+from headrace._library import ffi, native
+
+_new_capsule = _dlpack._capsule_call(
+    "PyCapsule_New", ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p
+)
 
 
 class ByHand:
@@ -39,6 +44,5 @@ class ByHand:
 
     def __dlpack__(self, stream: Any = None, max_version: Any = None) -> Any:
         self.stream = stream
-        return _dlpack._new(
-            int(ffi.cast("uintptr_t", self.managed)), self.name, _dlpack._destructor
-        )
+        end = _dlpack._address(native.hrp_capsule_destructor)
+        return _new_capsule(_dlpack._address(self.managed), self.name, end)

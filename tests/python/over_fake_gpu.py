@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 
 import headrace as hr
-from headrace import _array, _dlpack, _foreign, _memory, _streams
-from headrace._library import ffi, lib, native
+from headrace import _array, _calls, _dlpack, _foreign, _memory, _streams
+from headrace._library import ffi, native
 
 cuda = ctypes.CDLL(os.environ["HR_LIBCUDA"])
 cuda.fake_cuda_host.restype = ctypes.c_void_p
@@ -208,9 +208,7 @@ class Producer:
 
 def device_array(nbytes: int) -> Any:
     context = hr.Context(threads=1)
-    out, error = ffi.new("void **"), ffi.new("hr_error *")
-    assert lib.hr_device_alloc(context.handle, b"cuda:0", nbytes, out, error) == 0
-    return _array.memory_array(context.handle, "cuda:0", out[0], nbytes)
+    return _array.memory_array(_calls.allocated(context.handle, "cuda:0", nbytes), nbytes)
 
 
 @pytest.mark.parametrize("lends", [False, True])

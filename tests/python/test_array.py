@@ -467,17 +467,22 @@ def test_thousand_exports_leave_nothing() -> None:
     assert native.hrp_n_holds() == before
 
 
-def test_a_forked_child_gives_nothing_back() -> None:
+@pytest.mark.parametrize("memory", ["chunk's own", "source's"])
+def test_a_forked_child_reads_what_it_inherits_and_gives_nothing_back(memory: str) -> None:
     data, pipeline = chunks_of(1)
+    if memory == "source's":
+        pipeline = hr.Pipeline(data)
     chunk = next(pipeline)
     view = chunk.numpy()
     child = os.fork()
     if child == 0:
+        failed = True
         try:
+            failed = not (np.array_equal(view, data) and np.array_equal(chunk.numpy(), data))
             chunk.release()
             del view, chunk
         finally:
-            os._exit(0 if native.hrp_n_holds() == 1 else 1)
+            os._exit(failed or native.hrp_n_holds() != 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     assert np.array_equal(view, data) and np.array_equal(chunk.numpy(), data)
 

@@ -298,7 +298,7 @@ def test_compression_is_told(tmp_path):
     for compress in ("gzip", "auto", ("none", 3), ("zstd", 23), ("zstd", -1 << 18)):
         with pytest.raises(ValueError, match="compress is|zstd level"):
             hr.save(tmp_path / "f", data, compress=compress)
-    with pytest.raises(TypeError, match="zstd level 2.5"):
+    with pytest.raises(TypeError, match="zstd level is 2.5"):
         hr.save(tmp_path / "f", data, compress=("zstd", 2.5))
     with pytest.raises(ValueError, match="zstd level 99"):
         hr.Pipeline(data, tmp_path / "f", encode=("zstd", 99))

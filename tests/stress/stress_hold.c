@@ -59,15 +59,16 @@ static void expect(bool is, const char *what)
 
 /* ---- the threads ---- */
 
-static void use(struct thread *thread, const struct item *item)
+static void use(struct thread *thread, struct item *item)
 {
+    struct hrp_dl_owner tensor = {item->tensor, item->is_versioned};
     for (int twice = 0; twice < 2; twice++)
         expect(hrp_hold_note_stream(item->hold, thread->stream) == 0, "a stream is not noted");
     cuMemcpyDtoHAsync_v2(thread->copy + item->offset, item->address, CHUNK, thread->stream);
     if (item->tensor)
-        hrp_dlpack_delete(item->tensor, item->is_versioned);
+        hrp_dlpack_end(&tensor);
     else
-        hrp_hold_drop(item->hold);
+        hrp_hold_end(&item->hold);
 }
 
 static void *work(void *argument)
@@ -80,7 +81,7 @@ static void *work(void *argument)
             pthread_cond_wait(&thread->changed, &thread->lock);
             continue;
         }
-        const struct item item = thread->items[thread->n_done++];
+        struct item item = thread->items[thread->n_done++];
         pthread_mutex_unlock(&thread->lock);
         use(thread, &item);
         pthread_mutex_lock(&thread->lock);
@@ -155,25 +156,27 @@ static void give_to_all(hrp_hold *hold, const struct hr_chunk *chunk)
                             .address = (uintptr_t)chunk->data,
                             .offset = (size_t)chunk->stream_offset};
         if (kind == 2)
-            hrp_hold_retain(hold);
+            hrp_hold_retain(hold, &item.hold);
         else
             item.tensor = export(hold, of.data, item.is_versioned);
         give(&threads[i], item);
     }
-    hrp_hold_drop(hold);
+    hrp_hold_end(&hold);
 }
 
 /* Chunks of which all slots are held come back by the threads. */
-static hr_status next(hr_pipeline *pipeline, struct hr_chunk *chunk)
+static hr_status next(hrp_box *box, struct hr_chunk *chunk, hrp_hold **out)
 {
-    hr_status status;
-    do
-        status = hr_pipeline_next(pipeline, -1, chunk, NULL);
-    while (status == HR_ELOANED);
+    hr_error error;
+    hr_status status = HR_PENDING;
+    while (status == HR_PENDING && hr_loop_poll(hrp_box_loop(box), 1, NULL) >= 0)
+        do
+            status = hrp_box_next(box, chunk, out, &error);
+        while (status == HR_ELOANED);
     return status;
 }
 
-static hr_pipeline *new_pipeline(hr_loop *loop)
+static hrp_box *new_box(hr_context *of_round)
 {
     const struct hr_source source = {
         .struct_size = sizeof source, .kind = HR_MEMORY, .data = in, .size = BYTES};
@@ -185,44 +188,42 @@ static hr_pipeline *new_pipeline(hr_loop *loop)
         .chunk_size = CHUNK,
         .depth = 4,
         .device = "cuda:0"};
-    hr_pipeline *pipeline = NULL;
+    const struct hr_loop_config io = {
+        .struct_size = sizeof io, .io = HR_IO_THREADS, .io_threads = 1, .flags = HR_LOOP_SHARED};
+    hrp_box *box = NULL;
     hr_error error = {.code = 0};
-    expect(hr_pipeline_create(loop, &config, &pipeline, &error) == HR_OK, error.text);
-    return pipeline;
+    expect(hrp_box_open(of_round, &io, &config, &box, &error) == HR_OK, error.text);
+    return box;
 }
 
 static void run_round(unsigned round)
 {
     const struct hr_context_config one = {.struct_size = sizeof one, .n_threads = 1};
-    const struct hr_loop_config io = {
-        .struct_size = sizeof io, .io = HR_IO_THREADS, .io_threads = 1};
     struct hr_chunk chunk = {.struct_size = sizeof chunk};
     hr_context *of_round = NULL;
-    hr_loop *loop = NULL;
-    void *memory = NULL;
+    hrp_hold *of_memory = NULL;
+    hr_error error;
     if (hr_context_create(&one, &of_round, NULL) != HR_OK ||
-        hr_loop_create(of_round, &io, &loop, NULL) != HR_OK ||
-        hr_device_alloc(of_round, "cuda:0", BYTES, &memory, NULL) != HR_OK) {
-        expect(false, "context, loop and memory");
+        hrp_hold_alloc(of_round, "cuda:0", BYTES, &of_memory, &error) != HR_OK) {
+        expect(false, "context and memory");
         return;
     }
-    hrp_hold *of_memory = hrp_hold_memory(of_round, "cuda:0", memory);
-    hr_context_free(of_round);
     for (unsigned i = 0; i < N_THREADS; i++)
         start(&threads[i]);
-    hr_pipeline *pipeline = new_pipeline(loop);
-    hrp_box *box = hrp_box_create(loop, pipeline);
+    hrp_box *box = new_box(of_round);
+    hrp_context_end(&of_round);
     const unsigned n = round % 4 == 3 ? N_CHUNKS / 2 : N_CHUNKS; /* or it is left early */
-    for (unsigned i = 0; i < n && next(pipeline, &chunk) == HR_OK; i++)
-        give_to_all(hrp_hold_chunk(box, &chunk), &chunk);
-    hrp_box_drop(box);
+    hrp_hold *hold = NULL;
+    for (unsigned i = 0; i < n && next(box, &chunk, &hold) == HR_OK; i++)
+        give_to_all(hold, &chunk);
+    hrp_box_close(&box);
     for (unsigned i = 0; i < N_THREADS; i++)
         join(&threads[i]);
     for (unsigned i = 0; i < N_THREADS; i++) {
         memcpy(threads[i].copy + n * CHUNK, in + n * CHUNK, (N_CHUNKS - n) * CHUNK);
         end(&threads[i]);
     }
-    hrp_hold_drop(of_memory);
+    hrp_hold_end(&of_memory);
     expect(hrp_n_holds() == 0, "holds are left");
 }
 
@@ -241,8 +242,6 @@ int main(void)
     const struct fake_cuda_live live = fake_cuda_live();
     expect(live.contexts == 0 && live.streams == 0 && live.events == 0 && live.allocations == 0,
            "the driver has something left");
-    hrp_box_drop(NULL);
-    hrp_hold_drop(NULL);
     printf("%s holds in %d threads\n", n_failed ? "not ok" : "ok", N_THREADS);
     return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }

@@ -583,15 +583,15 @@ class Chunk(Array):
 # ---- making them -----------------------------------------------------------------------------
 
 
-def chunk_array(box: Any, chunk: Any, readonly: bool = False) -> Chunk:
-    """A chunk that was lent by hr_pipeline_next, as bytes.
+def chunk_array(hold: Any, chunk: Any, readonly: bool = False) -> Chunk:
+    """A chunk that was lent by hrp_box_next, as bytes.
 
     Parameters
     ----------
-    box : cffi pointer to hrp_box
-        Of its pipeline, which lives on until the chunk has come back.
+    hold : place for a hrp_hold
+        It is taken over.
     chunk : cffi pointer to struct hr_chunk
-        Its loan is taken over.
+        What it is.
     readonly : bool, default False
         Its memory is not the pipeline's: a source's, that nothing has changed.
 
@@ -602,39 +602,29 @@ def chunk_array(box: Any, chunk: Any, readonly: bool = False) -> Chunk:
 
     Raises
     ------
-    MemoryError
-        Then the loan is still the caller's.
     DeviceError
-        The device has failed. The chunk has gone back.
+        The device has failed.
     """
-    hold = native.hrp_hold_chunk(box, chunk)
-    device = "host" if hold == ffi.NULL else ffi.string(native.hrp_hold_device(hold)).decode()
-    memory = Memory(device, hold, readonly=readonly)
+    device = ffi.string(native.hrp_hold_device(hold[0])).decode()
     if device != "host":
         error = _calls.new_error()
         _calls.check(lib.hr_chunk_wait(chunk, ffi.NULL, error), error)
-    return Chunk(memory, chunk)
+    return Chunk(Memory(device, hold, readonly=readonly), chunk)
 
 
 def memory_array(
-    context: Any,
-    device: str,
-    memory: Any,
+    hold: Any,
     nbytes: int,
     dtype: Any = "uint8",
     shape: Optional[_Shape] = None,
     order: str = "C",
 ) -> Array:
-    """Memory of hr_device_alloc or hr_pipeline_gathered as an array, which is to free it.
+    """Memory of a device as an array, which is to free it.
 
     Parameters
     ----------
-    context : cffi pointer to hr_context
-        In which it was made.
-    device : str
-        "host", "cuda:N" or "hip:N".
-    memory : cffi pointer
-        It is taken over.
+    hold : place for a hrp_hold
+        Of `_calls.allocated` or `_calls.gathered`. It is taken over.
     nbytes : int
         Bytes.
     dtype : str, numpy.dtype or DType, default "uint8"
@@ -651,16 +641,16 @@ def memory_array(
 
     Raises
     ------
-    MemoryError, ValueError
-        No memory; or the elements are not as many bytes. Then the memory is still the caller's.
+    ValueError
+        The elements are not as many bytes.
     """
     kind = _dtypes.find(dtype)
     width = int(kind.numpy.itemsize)
     axes = (nbytes // width,) if shape is None else tuple(shape)
     if _layout.product(axes) * width != nbytes:
         raise ValueError(f"{axes} elements of {kind} are not {nbytes} bytes")
-    hold = native.hrp_hold_memory(context, device.encode(), memory)
-    ptr = int(ffi.cast("uintptr_t", memory))
+    device = ffi.string(native.hrp_hold_device(hold[0])).decode()
+    ptr = int(ffi.cast("uintptr_t", native.hrp_hold_memory(hold[0])))
     return Array(Memory(device, hold), ptr, axes, kind, order)
 
 

@@ -18,14 +18,27 @@ _here = threading.local()
 
 
 class Failures:
-    """The first exception that was raised in a pipeline's callbacks."""
+    """The first exception that was raised in a pipeline's callbacks.
+
+    Attributes
+    ----------
+    stopped : bool
+        Nothing more is called: what C has begun to call may wait for the interpreter meanwhile.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._first: Optional[BaseException] = None
+        self.stopped = False
+
+    def stop(self) -> None:
+        """Nothing more is to be called. Any thread, also a signal handler: takes no lock."""
+        self.stopped = True
 
     def keep(self, error: BaseException) -> None:
-        """Keeps it, if it is the first."""
+        """Keeps it, if it is the first. What is meant for the program stops the others, too."""
+        if not isinstance(error, Exception):
+            self.stop()
         with self._lock:
             if self._first is None:
                 self._first = error
@@ -53,29 +66,45 @@ def inside() -> bool:
 
 def _call(user: Any, failed: int, *arguments: Any) -> int:
     called = ffi.from_handle(user)
-    _here.depth = getattr(_here, "depth", 0) + 1
+    if called.failures.stopped:
+        return failed
+    depth = getattr(_here, "depth", 0)
     try:
+        _here.depth = depth + 1
         return int(called.function(*arguments))
     except BaseException as error:  # noqa: BLE001 - also SystemExit: the thread is not Python's
         called.failures.keep(error)
         return failed
     finally:
-        _here.depth -= 1
+        _here.depth = depth
 
 
-@ffi.callback("hr_read_fn", error=-errno.EIO)  # type: ignore[untyped-decorator]
+def _interrupted(kind: Any, error: BaseException, trace: Any) -> None:
+    """Keeps what was raised outside of the function: Ctrl-C, before it or behind it."""
+    ffi.from_handle(trace.tb_frame.f_locals["user"]).failures.keep(error)
+
+
+def _callback(kind: str, failed: int) -> Callable[[Callable[..., int]], Any]:
+    """Makes a Python function one of C."""
+    made: Callable[[Callable[..., int]], Any] = ffi.callback(
+        kind, error=failed, onerror=_interrupted
+    )
+    return made
+
+
+@_callback("hr_read_fn", -errno.EIO)
 def read(user: Any, buffer: Any, size: int, offset: int) -> int:
     """function(buffer, size, offset) -> bytes that it put there, 0 at the end."""
     return _call(user, -errno.EIO, buffer, size, offset)
 
 
-@ffi.callback("hr_write_fn", error=-errno.EIO)  # type: ignore[untyped-decorator]
+@_callback("hr_write_fn", -errno.EIO)
 def write(user: Any, buffer: Any, size: int, offset: int) -> int:
     """function(buffer, size, offset) -> bytes that it took."""
     return _call(user, -errno.EIO, buffer, size, offset)
 
 
-@ffi.callback("hr_kernel_fn", error=errno.EIO)  # type: ignore[untyped-decorator]
+@_callback("hr_kernel_fn", errno.EIO)
 def kernel(user: Any, call: Any) -> int:
     """function(struct hr_kernel_call *) -> 0, or an error number."""
     return _call(user, errno.EIO, call)

@@ -76,22 +76,34 @@ def version() -> str:
     return str(ffi.string(lib.hr_version()).decode())
 
 
+def new_owner(kind: str, end: Any) -> Any:
+    """An empty place for a handle of C, which ends what is in it when it is forgotten.
+
+    A call puts the handle there itself. So Ctrl-C, which shows between any two steps of Python,
+    finds no handle without an owner; and an end in C cannot be interrupted.
+    """
+    return ffi.gc(ffi.new(kind), end)
+
+
+def new_hold() -> Any:
+    """For a hrp_hold."""
+    return new_owner("hrp_hold **", native.hrp_hold_end)
+
+
+def new_box() -> Any:
+    """For a hrp_box."""
+    return new_owner("hrp_box **", native.hrp_box_close)
+
+
 def context_create(config: Any) -> Any:
-    """A context, freed when the last reference to what is returned is gone."""
-    out, error = ffi.new("hr_context **"), new_error()
+    """A context, in a place that frees it when it is forgotten."""
+    out, error = new_owner("hr_context **", native.hrp_context_end), new_error()
     check(lib.hr_context_create(config, out, error), error)
-    return ffi.gc(out[0], lib.hr_context_free)
+    return out
 
 
-def loop_create(context: Any, config: Any, out: Any) -> None:
-    """A loop, that the caller frees or gives to a box: it is in ``out`` also if a signal's handler
-    raises."""
-    error = new_error()
-    check(lib.hr_loop_create(context, config, out, error), error)
-
-
-def pipeline_create(loop: Any, config: Any, out: Any) -> None:
-    """A pipeline, as `loop_create` makes a loop.
+def box_open(context: Any, loop_config: Any, config: Any, out: Any) -> None:
+    """A loop and a pipeline, in the place for a box.
 
     Raises
     ------
@@ -99,7 +111,7 @@ def pipeline_create(loop: Any, config: Any, out: Any) -> None:
         The context's memory is all leased: HR_AGAIN.
     """
     error = new_error()
-    status = lib.hr_pipeline_create(loop, config, out, error)
+    status = native.hrp_box_open(context, loop_config, config, out, error)
     if status != lib.HR_OK:
         raise errors.from_c(error, status, paths(config))
 
@@ -109,14 +121,6 @@ def paths(config: Any) -> list[bytes]:
     ends = [*config.sources[0 : config.n_sources], config.sink]
     named = [end.path for end in ends if end.kind == lib.HR_FILE] + [config.trace_path]
     return [ffi.string(path) for path in named if path != ffi.NULL]
-
-
-def box_create(loop: Any, pipeline: Any) -> Any:
-    """A counted owner of both, that frees them when the last hold is dropped."""
-    box = native.hrp_box_create(loop, pipeline)
-    if box == ffi.NULL:
-        raise MemoryError("headrace: no memory for a pipeline")
-    return box
 
 
 def stats(pipeline: Any) -> Any:
@@ -133,12 +137,19 @@ def result(pipeline: Any, kernel: int) -> Any:
     return None if status == lib.HR_PENDING else found
 
 
-def gathered(pipeline: Any) -> tuple[Any, int] | None:
-    """Memory and bytes that a device sink has gathered; None before the pipeline is done. The
-    caller owns the memory."""
-    memory, size, error = ffi.new("void **"), ffi.new("uint64_t *"), new_error()
-    status = check(lib.hr_pipeline_gathered(pipeline, memory, size, error), error)
-    return None if status == lib.HR_PENDING else (memory[0], int(size[0]))
+def gathered(box: Any, context: Any) -> tuple[Any, int] | None:
+    """A hold of the memory that a device sink has gathered, and its bytes; None before the pipeline
+    is done."""
+    hold, size, error = new_hold(), ffi.new("uint64_t *"), new_error()
+    status = check(native.hrp_box_gathered(box, context, size, hold, error), error)
+    return None if status == lib.HR_PENDING else (hold, int(size[0]))
+
+
+def allocated(context: Any, device: str, nbytes: int) -> Any:
+    """A hold of new memory of a device."""
+    hold, error = new_hold(), new_error()
+    check(native.hrp_hold_alloc(context, device.encode(), nbytes, hold, error), error)
+    return hold
 
 
 def devices() -> list[Any]:

@@ -82,7 +82,7 @@ class Context:
         """The hr_context of C, valid as long as this object is. Refused in a forked child."""
         if self._pid != os.getpid():
             raise errors.in_child("context", self._pid)
-        return self._handle
+        return self._handle[0]
 
 
 _lock = threading.Lock()

@@ -318,17 +318,26 @@ struct hr_stats {
 };
 hr_status hr_pipeline_stats(const hr_pipeline *pipeline, struct hr_stats *stats);
 typedef struct hrp_box hrp_box;
-hrp_box *hrp_box_create(hr_loop *loop, hr_pipeline *pipeline);
-void hrp_box_drop(hrp_box *box);
+hr_status hrp_box_open(hr_context *context, const struct hr_loop_config *loop_config,
+                       const struct hr_pipeline_config *config, hrp_box **out, hr_error *error);
+void hrp_box_close(hrp_box **box);
+void hrp_box_move(hrp_box **from, hrp_box **to);
+hr_loop *hrp_box_loop(const hrp_box *box);
+hr_pipeline *hrp_box_pipeline(const hrp_box *box);
 unsigned hrp_box_n_users(const hrp_box *box);
 typedef struct hrp_hold hrp_hold;
-hrp_hold *hrp_hold_chunk(hrp_box *box, const struct hr_chunk *chunk);
-hrp_hold *hrp_hold_memory(hr_context *context, const char *device, void *memory);
+hr_status hrp_box_next(hrp_box *box, struct hr_chunk *chunk, hrp_hold **out, hr_error *error);
+hr_status hrp_box_gathered(hrp_box *box, hr_context *context, uint64_t *size, hrp_hold **out,
+                           hr_error *error);
+hr_status hrp_hold_alloc(hr_context *context, const char *device, uint64_t size, hrp_hold **out,
+                         hr_error *error);
+void *hrp_hold_memory(const hrp_hold *hold);
 int hrp_hold_note_stream(hrp_hold *hold, void *stream);
-hrp_hold *hrp_hold_retain(hrp_hold *hold);
-void hrp_hold_drop(hrp_hold *hold);
+void hrp_hold_retain(hrp_hold *hold, hrp_hold **out);
+void hrp_hold_end(hrp_hold **hold);
 const char *hrp_hold_device(const hrp_hold *hold);
 long hrp_n_holds(void);
+void hrp_context_end(hr_context **context);
 struct hrp_dl_tensor {
     void *data;
     int32_t device_type;
@@ -357,8 +366,15 @@ struct hrp_dl_versioned {
 };
 void *hrp_dlpack_export(const struct hrp_dl_tensor *tensor, hrp_hold *hold, int is_versioned,
                         uint64_t flags);
-void hrp_dlpack_delete(void *managed, int is_versioned);
 void hrp_capsule_destructor(void *capsule);
+void *hrp_dlpack_capsule(const struct hrp_dl_tensor *tensor, hrp_hold *hold, int is_versioned,
+                         uint64_t flags);
+struct hrp_dl_owner {
+    void *managed;
+    int is_versioned;
+};
+void hrp_dlpack_consume(void *capsule, int is_versioned, struct hrp_dl_owner *out);
+void hrp_dlpack_end(struct hrp_dl_owner *owner);
 hr_status hrp_loop_work(hr_loop *loop, int moment_ms, int at_most_ms, hr_error *error);
 int32_t hrp_no_work(void *user, const struct hr_kernel_call *call);
 """

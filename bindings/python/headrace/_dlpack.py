@@ -12,7 +12,7 @@ import ctypes
 from dataclasses import dataclass
 from typing import Any, Callable, Optional
 
-from headrace import _dtypes
+from headrace import _calls, _dtypes
 from headrace._library import ffi, native
 
 CPU, CUDA, CUDA_HOST, ROCM, ROCM_HOST, CUDA_MANAGED = 1, 2, 3, 10, 11, 13
@@ -30,15 +30,23 @@ def _capsule_call(name: str, result: Any, *arguments: Any) -> Callable[..., Any]
     return ctypes.PYFUNCTYPE(result, *arguments)((name, ctypes.pythonapi))
 
 
-_new = _capsule_call(
-    "PyCapsule_New", ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p
-)
 _is_valid = _capsule_call("PyCapsule_IsValid", ctypes.c_int, ctypes.py_object, ctypes.c_char_p)
 _get_pointer = _capsule_call(
     "PyCapsule_GetPointer", ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p
 )
-_set_name = _capsule_call("PyCapsule_SetName", ctypes.c_int, ctypes.py_object, ctypes.c_char_p)
-_destructor = int(ffi.cast("uintptr_t", native.hrp_capsule_destructor))
+
+
+def _address(of: Any) -> int:
+    return int(ffi.cast("uintptr_t", of))
+
+
+# By ctypes, as cffi gives the interpreter's lock up. Each is one step, in which Ctrl-C cannot show.
+_make = ctypes.PYFUNCTYPE(
+    ctypes.py_object, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int, ctypes.c_uint64
+)(_address(native.hrp_dlpack_capsule))
+_take = ctypes.PYFUNCTYPE(None, ctypes.py_object, ctypes.c_int, ctypes.c_void_p)(
+    _address(native.hrp_dlpack_consume)
+)
 
 
 def device_pair(device: str) -> tuple[int, int]:
@@ -154,10 +162,7 @@ def export(tensor: Tensor, hold: Any, versioned: bool) -> Any:
     struct.code, struct.bits = code, bits
     struct.lanes = 1
     flags = native.HRP_DL_READ_ONLY if tensor.readonly else 0
-    made = native.hrp_dlpack_export(struct, hold or ffi.NULL, versioned, flags)
-    if made == ffi.NULL:
-        raise MemoryError("headrace: no memory for a tensor")
-    return _new(int(ffi.cast("uintptr_t", made)), _NAMES[versioned], _destructor)
+    return _make(_address(struct), _address(hold or ffi.NULL), versioned, flags)
 
 
 def _struct(capsule: Any) -> tuple[Any, bool]:
@@ -204,15 +209,16 @@ def consume(capsule: Any) -> Tensor:
     except ValueError as error:
         raise BufferError(str(error)) from None
     device = device_name(tensor.device_type, tensor.device_id)
-    _set_name(capsule, _USED[versioned])
+    owner = _calls.new_owner("struct hrp_dl_owner *", native.hrp_dlpack_end)
+    _take(capsule, versioned, _address(owner))
     return Tensor(
-        ptr=int(ffi.cast("uintptr_t", tensor.data)) + tensor.byte_offset,
+        ptr=_address(tensor.data) + tensor.byte_offset,
         shape=shape,
         strides=strides,
         dtype=dtype,
         device=device,
         readonly=bool(versioned and managed.flags & native.HRP_DL_READ_ONLY),
-        owner=ffi.gc(managed, lambda done: native.hrp_dlpack_delete(done, versioned)),
+        owner=owner,
     )
 
 

@@ -2,9 +2,14 @@
 """Runs one pipeline on a loop of its own: step, wait, take chunks, cancel, close.
 
 A busy transfer is driven in C, a few milliseconds at a time. Waiting is done here, in select.poll on
-the loop's descriptor, so that signals are handled while a transfer waits. One thread at a time drives; the loop goes to another thread when that one calls.
+the loop's descriptor, so that signals are handled while a transfer waits. One thread at a time
+drives; the loop goes to another thread when that one calls.
 Closing ends the transfer and waits until nothing of it touches memory any more. In a callback,
 where that cannot be waited for, what is dropped is kept, and closed at the next chance.
+
+Ctrl-C may show between any two steps of Python. So locks are taken by ``with``, which leaves no
+gap, and C puts what it makes where an owner is already (`_calls.new_owner`). An interrupted call
+ends the transfer: what is on its way may be lost, but never a chunk of a stream that goes on.
 """
 
 from __future__ import annotations
@@ -28,7 +33,7 @@ _here = threading.local()
 _lists = threading.RLock()  # of the three lists
 _all: weakref.WeakSet[Drive] = weakref.WeakSet()
 _left: list[Drive] = []  # dropped, not closed yet
-_lent: list[tuple[Any, list[Any]]] = []  # box and what its chunks may lie in, of closed ones
+_lent: list[tuple[list[Any], Any]] = []  # what chunks may lie in and their box, of closed ones
 _exiting = False
 
 
@@ -73,6 +78,8 @@ class Drive:
         failures: _callbacks.Failures,
     ) -> None:
         close_left()
+        # The first attribute goes first when this is forgotten; until then _keep is needed.
+        self._box = _calls.new_box()  # empty: closed, also by a collector, in any order
         self._pid = os.getpid()
         self._keep = keep
         self._lent_from = lent_from
@@ -84,20 +91,9 @@ class Drive:
         self._owner: Optional[object] = None
         self._error = _calls.new_error()
         self._paths = _calls.paths(config)
-        self._box: Any = None
-        loop, pipeline = ffi.new("hr_loop **"), ffi.new("hr_pipeline **")
-        try:  # these take long, and Ctrl-C shows when they are done
-            _calls.loop_create(context, loop_config, loop)
-            _calls.pipeline_create(loop[0], config, pipeline)
-            self._box = _calls.box_create(loop[0], pipeline[0])
-        except BaseException:
-            if self._box is None:
-                lib.hr_pipeline_free(pipeline[0])
-                lib.hr_loop_free(loop[0])
-            else:
-                native.hrp_box_drop(self._box)
-            raise
-        self._loop, self._pipeline = loop[0], pipeline[0]
+        _calls.box_open(context, loop_config, config, self._box)  # takes long; then Ctrl-C shows
+        self._loop = native.hrp_box_loop(self._box[0])
+        self._pipeline = native.hrp_box_pipeline(self._box[0])
         self.io = ffi.string(lib.hr_loop_io(self._loop, ffi.NULL)).decode()
         self._poll = select.poll()
         self._poll.register(lib.hr_loop_fd(self._loop), select.POLLIN)
@@ -106,22 +102,11 @@ class Drive:
 
     # ---- driving ----
 
-    def _enter(self) -> None:
-        """Makes this thread the one that drives; _leave follows."""
-        self._check_caller()
-        self._turn.acquire()
-        try:
-            if self._box is None:
-                raise ValueError("the pipeline is closed")
-            self._own()
-        except BaseException:
-            self._turn.release()
-            raise
-        self._driving = True
-
-    def _leave(self) -> None:
-        self._driving = False
-        self._turn.release()
+    def _begin(self) -> None:
+        """Makes this thread, which has the turn, the one that drives."""
+        if self.closed:
+            raise ValueError("the pipeline is closed")
+        self._own()
 
     def _check_caller(self) -> None:
         if self._pid != os.getpid():
@@ -170,7 +155,7 @@ class Drive:
         return True
 
     def _end_early(self) -> None:
-        lib.hr_pipeline_cancel(self._pipeline)
+        self.cancel()
         self._run_on()
 
     def _raise(self, status: int) -> None:
@@ -200,19 +185,22 @@ class Drive:
         HeadraceError
             Why the transfer failed.
         """
-        self._enter()
-        try:
-            if each is None:
-                self._run_on()
-            else:
-                while not self._run_on(time.monotonic() + every_s):
-                    each()
-            self._check_end()
-        except BaseException:
-            self._end_early()
-            raise
-        finally:
-            self._leave()
+        self._check_caller()
+        with self._turn:
+            self._begin()
+            try:
+                self._driving = True
+                if each is None:
+                    self._run_on()
+                else:
+                    while not self._run_on(time.monotonic() + every_s):
+                        each()
+                self._check_end()
+            except BaseException:
+                self._end_early()
+                raise
+            finally:
+                self._driving = False
 
     def step(self) -> bool:
         """Does what can be done at once, for foreign event loops.
@@ -222,15 +210,18 @@ class Drive:
         bool
             True when it has ended well; False: it goes on when fileno() is readable.
         """
-        self._enter()
-        try:
-            while self._step():
-                if lib.hr_loop_arm(self._loop) == lib.HR_OK:
-                    return False
-            self._check_end()
-            return True
-        finally:
-            self._leave()
+        self._check_caller()
+        with self._turn:
+            self._begin()
+            try:
+                self._driving = True
+                while self._step():
+                    if lib.hr_loop_arm(self._loop) == lib.HR_OK:
+                        return False
+                self._check_end()
+                return True
+            finally:
+                self._driving = False
 
     def fileno(self) -> int:
         """The descriptor to wait for between steps."""
@@ -263,43 +254,62 @@ class Drive:
         BaseException
             As ``run``.
         """
-        chunk = _calls.new_chunk()
-        self._enter()
+        hold, chunk = _calls.new_hold(), _calls.new_chunk()
         try:
-            while True:
-                with self._lock:
-                    status = lib.hr_pipeline_next(self._pipeline, 0, chunk, self._error)
-                if status == lib.HR_OK:
-                    return _array.chunk_array(self._box, chunk, self._is_sources(chunk))
-                if status == lib.HR_END:
-                    return None
-                if status == lib.HR_ELOANED:
-                    break
-                if status < 0:
-                    self._raise(status)
-                if not wait and lib.hr_loop_arm(self._loop) == lib.HR_OK:
-                    return NotImplemented
-                self._wait()
+            status = self._next(hold, chunk, wait)
+            if status == lib.HR_OK:
+                return _array.chunk_array(hold, chunk, self._is_sources(chunk))
         except BaseException:
-            self._end_early()
+            if hold[0] != ffi.NULL:
+                self.cancel()  # nobody gets the chunk, behind which nothing is to come then
             raise
-        finally:
-            self._leave()
-        raise errors.from_c(self._error, status)
+        if status == lib.HR_ELOANED:
+            raise errors.from_c(self._error, status)
+        return None if status == lib.HR_END else NotImplemented
+
+    def _next(self, hold: Any, chunk: Any, wait: bool) -> int:
+        """hr_pipeline_next: HR_OK, HR_END, HR_PENDING if it does not wait, or HR_ELOANED."""
+        self._check_caller()
+        with self._turn:
+            self._begin()
+            try:
+                self._driving = True
+                while True:
+                    with self._lock:
+                        status = native.hrp_box_next(self._box[0], chunk, hold, self._error)
+                    if status in (lib.HR_OK, lib.HR_END, lib.HR_ELOANED):
+                        return int(status)
+                    if status < 0:
+                        self._raise(status)
+                    if not wait and lib.hr_loop_arm(self._loop) == lib.HR_OK:
+                        return int(status)
+                    self._wait()
+            except BaseException:
+                self._end_early()
+                raise
+            finally:
+                self._driving = False
+
+    def gathered(self, context: Any) -> Optional[tuple[Any, int]]:
+        """As `_calls.gathered`."""
+        found: Optional[tuple[Any, int]] = self.look(
+            lambda _: _calls.gathered(self._box[0], context)
+        )
+        return found
 
     # ---- looking ----
 
     @property
     def closed(self) -> bool:
         """Whether it was closed."""
-        return self._box is None
+        return not self._box[0]
 
     def look(self, call: Callable[[Any], Any]) -> Any:
         """What call(pipeline) returns, between two steps of who drives."""
         if self._pid != os.getpid():
             raise errors.in_child("pipeline", self._pid)
         with self._lock:
-            if self._box is None:
+            if self.closed:
                 raise ValueError("the pipeline is closed")
             return call(self._pipeline)
 
@@ -308,8 +318,9 @@ class Drive:
     def cancel(self) -> None:
         """Ends the transfer early. Any thread, also a signal handler."""
         with self._handles:
-            if self._box is not None and self._pid == os.getpid():
+            if not self.closed and self._pid == os.getpid():
                 lib.hr_pipeline_cancel(self._pipeline)
+                self._failures.stop()
 
     def finish(self, timeout_s: Optional[float] = None) -> bool:
         """Cancels, and waits until nothing is in flight.
@@ -319,22 +330,28 @@ class Drive:
         bool
             False: the time went by.
         """
-        if self._box is None or self._pid != os.getpid():
+        if self.closed or self._pid != os.getpid():
             return True
         self._check_caller()
         self.cancel()
-        if not self._turn.acquire(timeout=-1 if timeout_s is None else timeout_s):
+        if timeout_s is None:
+            with self._turn:
+                return self._drain(None)
+        deadline = time.monotonic() + timeout_s
+        if not self._turn.acquire(timeout=timeout_s):
             return False
         try:
-            if self._box is None or self._owner is None:
-                return True  # it was never started
-            if self.look(lambda p: lib.hr_pipeline_state(p, ffi.NULL)) != lib.HR_PENDING:
-                return True
-            self._own()
-            deadline = None if timeout_s is None else time.monotonic() + timeout_s
-            return self._run_on(deadline)
+            return self._drain(deadline)
         finally:
             self._turn.release()
+
+    def _drain(self, deadline: Optional[float]) -> bool:
+        if self.closed or self._owner is None:
+            return True  # it was never started
+        if self.look(lambda p: lib.hr_pipeline_state(p, ffi.NULL)) != lib.HR_PENDING:
+            return True
+        self._own()
+        return self._run_on(deadline)
 
     def close(
         self, timeout_s: Optional[float] = None, last_look: Optional[Callable[[], None]] = None
@@ -351,20 +368,21 @@ class Drive:
         if not self.finish(timeout_s) or self._pid != os.getpid():
             return
         with self._turn, self._lock, self._handles:
-            if self._box is None:
+            if self.closed:
                 return
             if last_look is not None:
                 last_look()
-            closed = (self._box, self._keep)
-            self._box, self._pipeline, self._keep = None, None, []
+            self._rehouse()
             with _lists:
-                _lent.append(closed)
+                _lent.append((self._keep, self._box))
+            self._box, self._pipeline, self._keep = _calls.new_box(), None, []
         close_left()
 
     def dropped(self) -> None:
         """Closes it now or later: nobody refers to it any more."""
-        if self._box is None or self._pid != os.getpid():
+        if self.closed or self._pid != os.getpid():
             return
+        self._rehouse()
         if _callbacks.inside():
             self.cancel()
             self._leave_it()
@@ -374,6 +392,17 @@ class Drive:
         except KeyboardInterrupt:  # which a destructor cannot pass on
             self._leave_it()
             raise
+
+    def _rehouse(self) -> None:
+        """A collector that has found the place of the box will end it, whatever refers to it now."""
+        box = _calls.new_box()
+        native.hrp_box_move(self._box, box)
+        self._box = box
+
+    def give_up(self) -> None:
+        """What has not ended is left to the system: it is not waited for any more."""
+        if not self.closed:
+            ffi.gc(self._box, None)
 
     def _leave_it(self) -> None:
         with _lists:
@@ -387,15 +416,14 @@ def close_left() -> None:
         return
     with _lists:
         left, _left[:] = _left[:], []
-        lent, _lent[:] = _lent[:], []
     for drive in left:
         drive.dropped()
-    for box, keep in lent:
-        if keep and native.hrp_box_n_users(box) > 1:
+    for closed in list(_lent):
+        keep, box = closed
+        if not keep or not box[0] or native.hrp_box_n_users(box[0]) == 1:
             with _lists:
-                _lent.append((box, keep))
-        else:
-            native.hrp_box_drop(box)
+                _lent[:] = [other for other in _lent if other is not closed]
+        del keep, box, closed  # the box goes with the last reference
 
 
 def _at_exit() -> None:
@@ -410,6 +438,7 @@ def _at_exit() -> None:
     for drive in drives:
         with contextlib.suppress(Exception):  # what fails now has nobody to be told
             drive.close(timeout_s=max(until - time.monotonic(), 0.01))
+        drive.give_up()
 
 
 def _after_fork() -> None:

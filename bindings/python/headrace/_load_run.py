@@ -13,7 +13,6 @@ from headrace import _array, _calls
 from headrace._array import Array
 from headrace._context import Context
 from headrace._ends import Range
-from headrace._library import ffi, lib
 from headrace._load_file import File
 from headrace._load_parts import parts_of, sources_of, too_long
 from headrace._pipeline import Pipeline
@@ -60,10 +59,8 @@ def allocated(context: Context, device: str, nbytes: int) -> Array:
         memory = numpy.empty(nbytes + ALIGN, numpy.uint8)
         first = -memory.ctypes.data % ALIGN
         return _array.of_numpy(memory[first : first + nbytes])
-    out, error = ffi.new("void **"), _calls.new_error()
     size = max(nbytes, 1)
-    _calls.check(lib.hr_device_alloc(context.handle, device.encode(), size, out, error), error)
-    return _array.memory_array(context.handle, device, out[0], size)
+    return _array.memory_array(_calls.allocated(context.handle, device, size), size)
 
 
 def view(memory: Array, tensor: Placed) -> Array:

@@ -9,14 +9,8 @@ from __future__ import annotations
 
 from typing import Any, Optional
 
+from headrace import _calls
 from headrace._library import ffi, native
-
-
-def _counted(hold: Any) -> Any:
-    """Takes over a hold, which goes with the last reference to what is returned."""
-    if hold == ffi.NULL:
-        raise MemoryError("headrace: no memory for an array")
-    return ffi.gc(hold, native.hrp_hold_drop)
 
 
 class Memory:
@@ -26,7 +20,7 @@ class Memory:
     ----------
     device : str
         "host", "cuda:N" or "hip:N".
-    hold : cffi pointer to hrp_hold, optional
+    hold : place for a hrp_hold (`_calls.new_hold`), optional
         What to drop when nobody uses the bytes any more; this object takes it over.
     base : object, optional
         A Python object that keeps the bytes.
@@ -48,7 +42,7 @@ class Memory:
         self.base = base
         self.stream = stream
         self.readonly = readonly
-        self._hold = None if hold is None else _counted(hold)
+        self._hold = hold
         self._ended: Optional[str] = None
 
     def check(self) -> None:
@@ -60,7 +54,11 @@ class Memory:
     def hold(self) -> Any:
         """The hold, to be retained by others; None: there is none."""
         self.check()
-        return self._hold
+        if self._hold is None:
+            return None
+        if not self._hold[0]:
+            raise ValueError("the array's memory has been collected already, with what refers to it")
+        return self._hold[0]
 
     @property
     def ended(self) -> bool:
@@ -69,7 +67,12 @@ class Memory:
 
     def retained(self) -> Any:
         """Something that keeps the bytes, whatever becomes of this object."""
-        return self.base if self.hold is None else _counted(native.hrp_hold_retain(self.hold))
+        hold = self.hold
+        if hold is None:
+            return self.base
+        kept = _calls.new_hold()
+        native.hrp_hold_retain(hold, kept)
+        return kept
 
     def note(self, stream: int) -> None:
         """What is queued on a stream when the last user is gone comes before other use."""
@@ -88,8 +91,7 @@ class Memory:
 
     def buffer(self, ptr: int, nbytes: int) -> memoryview:
         """Bytes of the host as a view, which keeps them by itself."""
-        kept = self.retained()
-        # the destructor is there for what it refers to
-        start = ffi.gc(ffi.cast("char *", ptr), lambda _, kept=kept: None)
+        # The destructor is there for what it refers to; as it is C's, Ctrl-C is never lost in it.
+        start = ffi.gc(ffi.cast("char *", ptr), [self.retained()].append)
         view = memoryview(ffi.buffer(start, nbytes))
         return view.toreadonly() if self.readonly else view

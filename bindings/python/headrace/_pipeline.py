@@ -458,11 +458,10 @@ class Pipeline:
         ValueError
             The transfer is not done.
         """
-        found = self._drive.look(_calls.gathered)
+        found = self._drive.gathered(self._context.handle)
         if found is None:
             raise ValueError("the transfer is not done: run it first")
-        memory, nbytes = found
-        return _array.memory_array(self._context.handle, self.stats().device, memory, nbytes)
+        return _array.memory_array(*found)
 
     def __repr__(self) -> str:
         return f"<headrace.Pipeline {self.state}>"

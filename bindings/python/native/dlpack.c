@@ -24,7 +24,7 @@ struct exported {
 
 static void end(struct exported *exported)
 {
-    hrp_hold_drop(exported->hold);
+    hrp_hold_end(&exported->hold);
     free(exported);
 }
 
@@ -60,7 +60,8 @@ void *hrp_dlpack_export(const struct hrp_dl_tensor *tensor, hrp_hold *hold, int 
         calloc(1, sizeof *exported + 2 * (size_t)tensor->ndim * sizeof(int64_t));
     if (!exported)
         return NULL;
-    exported->hold = hold ? hrp_hold_retain(hold) : NULL;
+    if (hold)
+        hrp_hold_retain(hold, &exported->hold);
     if (!is_versioned) {
         copy_tensor(exported, &exported->managed.tensor, tensor);
         exported->managed.context = exported;
@@ -77,7 +78,7 @@ void *hrp_dlpack_export(const struct hrp_dl_tensor *tensor, hrp_hold *hold, int 
 }
 
 /* An exporter may have no deleter. */
-void hrp_dlpack_delete(void *managed, int is_versioned)
+static void delete_tensor(void *managed, int is_versioned)
 {
     struct hrp_dl_managed *old = managed;
     struct hrp_dl_versioned *versioned = managed;
@@ -89,6 +90,14 @@ void hrp_dlpack_delete(void *managed, int is_versioned)
 
 /* ---- capsules ---- */
 
+enum { DLTENSOR, DLTENSOR_VERSIONED, N_KINDS };
+
+static const char *const names[N_KINDS] = {"dltensor", "dltensor_versioned"};
+static const char *const used_names[N_KINDS] = {"used_dltensor", "used_dltensor_versioned"};
+
+typedef void *new_fn(void *pointer, const char *name, void (*destructor)(void *capsule));
+typedef int set_name_fn(void *capsule, const char *name);
+typedef void *no_memory_fn(void);
 typedef int is_valid_fn(void *capsule, const char *name);
 typedef void *get_pointer_fn(void *capsule, const char *name);
 
@@ -102,14 +111,47 @@ static void find(const char *name, void *function)
 /* Who consumes a capsule gives it another name. */
 void hrp_capsule_destructor(void *capsule)
 {
-    static const char *const names[] = {"dltensor", "dltensor_versioned"};
     is_valid_fn *is_valid;
     get_pointer_fn *get_pointer;
     find("PyCapsule_IsValid", &is_valid);
     find("PyCapsule_GetPointer", &get_pointer);
-    for (int is_versioned = 0; is_valid && get_pointer && is_versioned < 2; is_versioned++)
-        if (is_valid(capsule, names[is_versioned])) {
-            hrp_dlpack_delete(get_pointer(capsule, names[is_versioned]), is_versioned);
+    for (int kind = DLTENSOR; kind < N_KINDS; kind++)
+        if (is_valid(capsule, names[kind])) {
+            delete_tensor(get_pointer(capsule, names[kind]), kind);
             return;
         }
+}
+
+void *hrp_dlpack_capsule(const struct hrp_dl_tensor *tensor, hrp_hold *hold, int is_versioned,
+                         uint64_t flags)
+{
+    new_fn *new_capsule;
+    no_memory_fn *no_memory;
+    find("PyCapsule_New", &new_capsule);
+    find("PyErr_NoMemory", &no_memory);
+    void *managed = hrp_dlpack_export(tensor, hold, is_versioned, flags);
+    if (!managed)
+        return no_memory();
+    void *capsule = new_capsule(managed, names[is_versioned], hrp_capsule_destructor);
+    if (!capsule)
+        delete_tensor(managed, is_versioned);
+    return capsule;
+}
+
+void hrp_dlpack_consume(void *capsule, int is_versioned, struct hrp_dl_owner *out)
+{
+    get_pointer_fn *get_pointer;
+    set_name_fn *set_name;
+    find("PyCapsule_GetPointer", &get_pointer);
+    find("PyCapsule_SetName", &set_name);
+    out->managed = get_pointer(capsule, names[is_versioned]);
+    out->is_versioned = is_versioned;
+    set_name(capsule, used_names[is_versioned]);
+}
+
+void hrp_dlpack_end(struct hrp_dl_owner *owner)
+{
+    if (owner->managed)
+        delete_tensor(owner->managed, owner->is_versioned);
+    owner->managed = NULL;
 }

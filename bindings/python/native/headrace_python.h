@@ -9,8 +9,10 @@
  *                   └─▶ hold ─▶ memory of a device ─▶ context
  *
  * Holds and boxes are counted. Nothing is given back in a forked child: there it is the parent's.
- * Functions that make something return NULL when there is no memory; then what they were given stays
- * the caller's. Thread: any, but where it is said. */
+ * Functions that make something put it into *out, which is empty (NULL) before and if they fail. The
+ * interpreter has made out before, with a destructor (_close, _end), so that nothing is ever without
+ * an owner: between two of its steps a signal's handler may raise. Thread: any, but where it is
+ * said. */
 #ifndef HEADRACE_PYTHON_H
 #define HEADRACE_PYTHON_H
 
@@ -28,12 +30,20 @@ extern "C" {
 
 typedef struct hrp_box hrp_box;
 
-/* Takes over both, which are freed with the last reference; this one is the caller's. The loop is of
- * HR_LOOP_SHARED, as any thread may be the last. Thread: the loop's. */
-hrp_box *hrp_box_create(hr_loop *loop, hr_pipeline *pipeline);
-/* NULL is allowed. The last one takes the loop, which nobody uses any more, ends the pipeline and
- * frees both. Blocks: until nothing is in flight, if it was the last. */
-void hrp_box_drop(hrp_box *box);
+/* Makes both, which are freed with the last reference; this one is the caller's. The loop is of
+ * HR_LOOP_SHARED, as any thread may be the last. Returns and fails as hr_loop_create and
+ * hr_pipeline_create, with HR_AGAIN, too. */
+hr_status hrp_box_open(hr_context *context, const struct hr_loop_config *loop_config,
+                       const struct hr_pipeline_config *config, hrp_box **out, hr_error *error);
+/* Drops the reference in *box, if there is one, and empties it. The last one takes the loop, which
+ * nobody uses any more, ends the pipeline and frees both. Blocks: until nothing is in flight, if it
+ * was the last. */
+void hrp_box_close(hrp_box **box);
+/* The reference in *from goes to *to, which is empty. */
+void hrp_box_move(hrp_box **from, hrp_box **to);
+/* Owns: the box. */
+hr_loop *hrp_box_loop(const hrp_box *box);
+hr_pipeline *hrp_box_pipeline(const hrp_box *box);
 
 /* How many references there are: 1 when no chunk is out, if the caller's is one. */
 unsigned hrp_box_n_users(const hrp_box *box);
@@ -42,23 +52,37 @@ unsigned hrp_box_n_users(const hrp_box *box);
 
 typedef struct hrp_hold hrp_hold;
 
-/* Takes over a loan, and a reference of its own to the box of the chunk's pipeline. */
-hrp_hold *hrp_hold_chunk(hrp_box *box, const struct hr_chunk *chunk);
-/* Takes over memory of hr_device_alloc or hr_pipeline_gathered, and holds the context. memory may be
- * NULL. The last one frees it, which waits for what is queued on the device. */
-hrp_hold *hrp_hold_memory(hr_context *context, const char *device, void *memory);
+/* hr_pipeline_next, which does not wait: with HR_OK the chunk is under *out, which has a reference of
+ * its own to the box. Thread: the loop's. */
+hr_status hrp_box_next(hrp_box *box, struct hr_chunk *chunk, hrp_hold **out, hr_error *error);
+/* hr_pipeline_gathered: with HR_OK the memory is under *out, as of hrp_hold_alloc. Thread: the
+ * loop's. */
+hr_status hrp_box_gathered(hrp_box *box, hr_context *context, uint64_t *size, hrp_hold **out,
+                           hr_error *error);
+/* hr_device_alloc. It holds the context. The last one frees the memory, which waits for what is queued
+ * on the device. */
+hr_status hrp_hold_alloc(hr_context *context, const char *device, uint64_t size, hrp_hold **out,
+                         hr_error *error);
+/* Of hrp_hold_alloc and hrp_box_gathered; NULL: there are no bytes. Owns: the hold. */
+void *hrp_hold_memory(const hrp_hold *hold);
 /* Notes that work on a stream (named as for hr_chunk_wait; NULL: none) uses the memory: it is used
  * again after what is queued there when the last hold is dropped; the stream lives until then.
  * Returns 0, or -1 without memory to note it. */
 int hrp_hold_note_stream(hrp_hold *hold, void *stream);
-hrp_hold *hrp_hold_retain(hrp_hold *hold);
-/* NULL is allowed. Blocks: if it was the last, as long as giving back does. */
-void hrp_hold_drop(hrp_hold *hold);
+void hrp_hold_retain(hrp_hold *hold, hrp_hold **out);
+/* Drops the reference in *hold, if there is one, and empties it. Blocks: if it was the last, as long
+ * as giving back does. */
+void hrp_hold_end(hrp_hold **hold);
 /* Where the memory is: "host", "cuda:0"; of a chunk in device memory the pipeline's device.
  * Owns: the hold. */
 const char *hrp_hold_device(const hrp_hold *hold);
 /* How many holds there are in the process: for tests. */
 long hrp_n_holds(void);
+
+/* ---- Contexts -------------------------------------------------------------------------------- */
+
+/* Gives up the hold in *context, if there is one, and empties it. Blocks: as hr_context_free. */
+void hrp_context_end(hr_context **context);
 
 /* ---- DLPack: tensors for and of other libraries ---------------------------------------------- */
 
@@ -97,13 +121,27 @@ struct hrp_dl_versioned {
 
 /* A tensor for another library: a struct hrp_dl_versioned with the flags, else (is_versioned 0) a
  * struct hrp_dl_managed. Shape and strides are copied. Retains the hold, until the deleter that is
- * in it is called; hold may be NULL: somebody else sees to the memory. */
+ * in it is called; hold may be NULL: somebody else sees to the memory. NULL: there is no memory. */
 void *hrp_dlpack_export(const struct hrp_dl_tensor *tensor, hrp_hold *hold, int is_versioned,
                         uint64_t flags);
-/* Ends the use of a tensor, of whoever exported it. */
-void hrp_dlpack_delete(void *managed, int is_versioned);
-/* For PyCapsule_New: of a capsule that nobody has consumed, the tensor is deleted. */
+/* For PyCapsule_New: of a capsule that nobody has consumed, the deleter is called. Thread: with the
+ * interpreter's lock. */
 void hrp_capsule_destructor(void *capsule);
+/* It in a capsule, whose end calls the deleter, if nobody has consumed it. NULL: the interpreter's
+ * error says why. Thread: with the interpreter's lock. */
+void *hrp_dlpack_capsule(const struct hrp_dl_tensor *tensor, hrp_hold *hold, int is_versioned,
+                         uint64_t flags);
+
+/* A tensor of another library. */
+struct hrp_dl_owner {
+    void *managed; /* NULL: none */
+    int is_versioned;
+};
+
+/* Takes the tensor out of a capsule that has one of this kind. Thread: with the interpreter's lock. */
+void hrp_dlpack_consume(void *capsule, int is_versioned, struct hrp_dl_owner *out);
+/* Ends the use of the tensor in it, and empties it. */
+void hrp_dlpack_end(struct hrp_dl_owner *owner);
 
 /* ---- Driving --------------------------------------------------------------------------------- */
 

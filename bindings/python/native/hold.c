@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "headrace_python.h"
+#include "lent.h"
 
 /* ---- boxes ---- */
 
@@ -20,19 +21,53 @@ struct hrp_box {
     char device[HR_DEVICE_NAME]; /* that chunks may be lent on */
 };
 
-hrp_box *hrp_box_create(hr_loop *loop, hr_pipeline *pipeline)
+static hr_status no_memory(hr_error *error)
+{
+    *error = (hr_error){.code = HR_ENOMEM, .text = "no memory for a handle of the package"};
+    return HR_ENOMEM;
+}
+
+static hr_status open_both(hrp_box *box, hr_context *context,
+                           const struct hr_loop_config *loop_config,
+                           const struct hr_pipeline_config *config, hr_error *error)
+{
+    hr_status status = hr_loop_create(context, loop_config, &box->loop, error);
+    if (status != HR_OK)
+        return status;
+    status = hr_pipeline_create(box->loop, config, &box->pipeline, error);
+    if (status != HR_OK)
+        hr_loop_free(box->loop);
+    return status;
+}
+
+hr_status hrp_box_open(hr_context *context, const struct hr_loop_config *loop_config,
+                       const struct hr_pipeline_config *config, hrp_box **out, hr_error *error)
 {
     struct hr_stats stats = {.struct_size = sizeof stats};
     hrp_box *box = calloc(1, sizeof *box);
     if (!box)
-        return NULL;
+        return no_memory(error);
+    const hr_status status = open_both(box, context, loop_config, config, error);
+    if (status != HR_OK) {
+        free(box);
+        return status;
+    }
     atomic_init(&box->n_users, 1);
     box->pid = getpid();
-    box->loop = loop;
-    box->pipeline = pipeline;
-    if (hr_pipeline_stats(pipeline, &stats) == HR_OK)
+    if (hr_pipeline_stats(box->pipeline, &stats) == HR_OK)
         memcpy(box->device, stats.device, sizeof box->device);
-    return box;
+    *out = box;
+    return HR_OK;
+}
+
+hr_loop *hrp_box_loop(const hrp_box *box)
+{
+    return box->loop;
+}
+
+hr_pipeline *hrp_box_pipeline(const hrp_box *box)
+{
+    return box->pipeline;
 }
 
 static bool is_last(atomic_uint *n_users)
@@ -40,15 +75,29 @@ static bool is_last(atomic_uint *n_users)
     return atomic_fetch_sub_explicit(n_users, 1, memory_order_acq_rel) == 1;
 }
 
-void hrp_box_drop(hrp_box *box)
+static void drop_box(hrp_box *box)
 {
-    if (!box || box->pid != getpid() || !is_last(&box->n_users))
+    if (box->pid != getpid() || !is_last(&box->n_users))
         return;
     if (hr_loop_take(box->loop, NULL) == HR_OK) {
         hr_pipeline_free(box->pipeline);
         hr_loop_free(box->loop);
     }
     free(box);
+}
+
+void hrp_box_close(hrp_box **box)
+{
+    hrp_box *last = *box;
+    *box = NULL;
+    if (last)
+        drop_box(last);
+}
+
+void hrp_box_move(hrp_box **from, hrp_box **to)
+{
+    *to = *from;
+    *from = NULL;
 }
 
 /* Acquire: what users did with the memory comes before what is done with it when they are gone. */
@@ -64,6 +113,7 @@ struct hrp_hold {
     atomic_uint n_users;
     pid_t pid;
     struct hr_chunk chunk;
+    struct hrp__lent lent; /* of a chunk in host memory */
     pthread_mutex_t lock;
     void **streams; /* under the lock: that use the chunk, each once */
     size_t n_streams;
@@ -87,29 +137,80 @@ static hrp_hold *new_hold(void)
     return hold;
 }
 
-hrp_hold *hrp_hold_chunk(hrp_box *box, const struct hr_chunk *chunk)
+static void free_hold(hrp_hold *hold)
+{
+    pthread_mutex_destroy(&hold->lock);
+    free(hold->streams);
+    free(hold);
+    atomic_fetch_sub_explicit(&n_holds, 1, memory_order_relaxed);
+}
+
+/* The hold is made first: for what there is already, memory may not be short. */
+hr_status hrp_box_next(hrp_box *box, struct hr_chunk *chunk, hrp_hold **out, hr_error *error)
 {
     hrp_hold *hold = new_hold();
     if (!hold)
-        return NULL;
+        return no_memory(error);
+    const hr_status status = hr_pipeline_next(box->pipeline, 0, chunk, error);
+    if (status != HR_OK) {
+        free_hold(hold);
+        return status;
+    }
     atomic_fetch_add_explicit(&box->n_users, 1, memory_order_relaxed);
     hold->box = box;
     hold->chunk = *chunk;
     snprintf(hold->device, sizeof hold->device, "%s",
              chunk->flags & HR_CHUNK_DEVICE ? box->device : "host");
-    return hold;
+    if (!(chunk->flags & HR_CHUNK_DEVICE)) {
+        hold->lent = (struct hrp__lent){.data = chunk->data, .size = (size_t)chunk->size};
+        hrp__lent_add(&hold->lent);
+    }
+    *out = hold;
+    return HR_OK;
 }
 
-hrp_hold *hrp_hold_memory(hr_context *context, const char *device, void *memory)
+static void hold_memory(hrp_hold *hold, hr_context *context, const char *device)
+{
+    hr_context_hold(context);
+    hold->context = context;
+    snprintf(hold->device, sizeof hold->device, "%s", device);
+}
+
+hr_status hrp_box_gathered(hrp_box *box, hr_context *context, uint64_t *size, hrp_hold **out,
+                           hr_error *error)
 {
     hrp_hold *hold = new_hold();
     if (!hold)
-        return NULL;
-    hr_context_hold(context);
-    hold->context = context;
-    hold->memory = memory;
-    snprintf(hold->device, sizeof hold->device, "%s", device);
-    return hold;
+        return no_memory(error);
+    const hr_status status = hr_pipeline_gathered(box->pipeline, &hold->memory, size, error);
+    if (status != HR_OK) {
+        free_hold(hold);
+        return status;
+    }
+    hold_memory(hold, context, box->device);
+    *out = hold;
+    return HR_OK;
+}
+
+hr_status hrp_hold_alloc(hr_context *context, const char *device, uint64_t size, hrp_hold **out,
+                         hr_error *error)
+{
+    hrp_hold *hold = new_hold();
+    if (!hold)
+        return no_memory(error);
+    const hr_status status = hr_device_alloc(context, device, size, &hold->memory, error);
+    if (status != HR_OK) {
+        free_hold(hold);
+        return status;
+    }
+    hold_memory(hold, context, device);
+    *out = hold;
+    return HR_OK;
+}
+
+void *hrp_hold_memory(const hrp_hold *hold)
+{
+    return hold->memory;
 }
 
 /* Under the lock. */
@@ -137,23 +238,25 @@ int hrp_hold_note_stream(hrp_hold *hold, void *stream)
     return status;
 }
 
-hrp_hold *hrp_hold_retain(hrp_hold *hold)
+void hrp_hold_retain(hrp_hold *hold, hrp_hold **out)
 {
     atomic_fetch_add_explicit(&hold->n_users, 1, memory_order_relaxed);
-    return hold;
+    *out = hold;
 }
 
 static void give_back(hrp_hold *hold)
 {
+    if (!(hold->chunk.flags & HR_CHUNK_DEVICE))
+        hrp__lent_remove(&hold->lent);
     for (size_t i = 0; i < hold->n_streams; i++)
         hr_chunk_used(&hold->chunk, hold->streams[i]);
     hr_chunk_release(&hold->chunk, NULL);
-    hrp_box_drop(hold->box);
+    drop_box(hold->box);
 }
 
-void hrp_hold_drop(hrp_hold *hold)
+static void drop_hold(hrp_hold *hold)
 {
-    if (!hold || hold->pid != getpid() || !is_last(&hold->n_users))
+    if (hold->pid != getpid() || !is_last(&hold->n_users))
         return;
     if (hold->box) {
         give_back(hold);
@@ -161,10 +264,15 @@ void hrp_hold_drop(hrp_hold *hold)
         hr_device_free(hold->context, hold->device, hold->memory);
         hr_context_free(hold->context);
     }
-    pthread_mutex_destroy(&hold->lock);
-    free(hold->streams);
-    free(hold);
-    atomic_fetch_sub_explicit(&n_holds, 1, memory_order_relaxed);
+    free_hold(hold);
+}
+
+void hrp_hold_end(hrp_hold **hold)
+{
+    hrp_hold *last = *hold;
+    *hold = NULL;
+    if (last)
+        drop_hold(last);
 }
 
 const char *hrp_hold_device(const hrp_hold *hold)
@@ -175,4 +283,12 @@ const char *hrp_hold_device(const hrp_hold *hold)
 long hrp_n_holds(void)
 {
     return atomic_load_explicit(&n_holds, memory_order_relaxed);
+}
+
+/* ---- contexts ---- */
+
+void hrp_context_end(hr_context **context)
+{
+    hr_context_free(*context);
+    *context = NULL;
 }
