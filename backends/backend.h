@@ -43,6 +43,7 @@ struct hr__device_info {
     bool host_memory;          /* host pointers are device pointers: no copies */
     uint32_t kernel_alignment; /* bytes that launches want of in and out; 1: any */
     uint32_t n_streams;        /* a sensible number of kernel streams */
+    uint32_t n_at_once;        /* streams whose kernels have it to themselves: threads; a GPU: 1 */
 };
 
 enum hr__stream_use { HR__STREAM_H2D, HR__STREAM_KERNELS, HR__STREAM_D2H };
@@ -143,8 +144,8 @@ struct hr__device_ops {
     /* Records the event behind what is enqueued on the stream by now. */
     hr_status (*take_back)(struct hr__event *event, void *stream, hr_error *error);
 
-    /* Work done on the stream between two events recorded on it, both done: device time, CPU time
-     * on the host. */
+    /* Work done on the stream between two events recorded on it, both done: device time; on the host
+     * CPU time, and what functions of the user waited. */
     uint64_t (*elapsed_ns)(const struct hr__event *from, const struct hr__event *to);
 };
 

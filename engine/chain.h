@@ -23,6 +23,7 @@
 #define HR_CHAIN_H
 
 #include "backend.h"
+#include "cover.h"
 #include "device_clock.h"
 #include "device_store.h"
 #include "headrace.h"
@@ -112,8 +113,8 @@ struct hr__chain {
 
     /* owner thread */
     struct hr__device_clock clock;
-    uint64_t kernels_until; /* device time, as the host's: kernels' service is counted up to here */
-    bool failed;            /* some work did: the streams are of no use to others */
+    struct hr__cover kernels;  /* device time, as the host's: when any ran */
+    bool failed;               /* some work did: the streams are of no use to others */
     struct hr__event *fetched; /* behind the states' way back */
     bool fetching;             /* they are on it */
     hr_error fetch_error;      /* why they did not come */

@@ -72,8 +72,18 @@ static bool is_busy(const struct hr__device_queue *queue)
     return chain_of(queue->youngest)->device->ops->query(done, NULL) == HR_PENDING;
 }
 
-/* On a device that copies, what follows on a busy stream begins when the leg before it is done: an
- * event would only make a gap between the two. */
+/* What follows on a busy stream of a device that copies begins when the leg before it is done: an
+ * event would only make a gap between the two. Not where a user's stream may have to be waited for:
+ * that time is the user's. */
+static bool follows(const struct hr__slot *chunk, const struct hr__device_queue *queue,
+                    const struct hr__event *after)
+{
+    const hr_pipeline *p = pipeline_of(chunk);
+    const bool lends = p->keeps_on_device && p->sink.kind == HR_PULL;
+    const bool is_users = lends && after == chunk->device.marks[HR__GIVEN_BACK];
+    return !p->chain->host_memory && !is_users && is_busy(queue);
+}
+
 struct hr__stream *hr__leg_begin(struct hr__slot *chunk, enum hr__leg leg, struct hr__event *after,
                                  hr_error *error)
 {
@@ -82,7 +92,7 @@ struct hr__stream *hr__leg_begin(struct hr__slot *chunk, enum hr__leg leg, struc
     struct hr__device_work *work = &chunk->device;
     work->begun_ns[leg] = hr__now_ns();
     work->asked[leg] = false;
-    work->follows[leg] = !chain_of(chunk)->host_memory && is_busy(queue);
+    work->follows[leg] = follows(chunk, queue, after);
     error->code = HR_OK;
     if (after)
         ops->wait(queue->stream, after, error);
@@ -127,20 +137,6 @@ static uint64_t begin_of(const struct hr__slot *chunk, const struct hr__device_q
     return queue->until_ns > after ? queue->until_ns : after;
 }
 
-/* Kernels of several streams share the device: time with any of them on it counts once. */
-static uint64_t count_kernels(struct hr__chain *chain, uint64_t from, uint64_t ns)
-{
-    const uint64_t until = chain->kernels_until;
-    if (from >= until) {
-        chain->kernels_until = from + ns;
-        return ns;
-    }
-    if (from + ns <= until)
-        return 0;
-    chain->kernels_until = from + ns;
-    return from + ns - until;
-}
-
 static struct hr__served serve(struct hr__slot *chunk, struct hr__device_queue *queue)
 {
     struct hr__chain *chain = chain_of(chunk);
@@ -156,8 +152,10 @@ static struct hr__served serve(struct hr__slot *chunk, struct hr__device_queue *
     served.until_ns = queue->until_ns = time_of(chunk, marks[leg].done);
     if (served.from_ns > served.until_ns)
         served.from_ns = served.until_ns; /* clocks are told to a part of a microsecond */
-    const uint64_t ns = served.until_ns - served.from_ns;
-    served.service_ns = leg == HR__LEG_RUN ? count_kernels(chain, served.from_ns, ns) : ns;
+    /* kernels of several streams share the device: time with any of them on it counts once */
+    served.service_ns = leg == HR__LEG_RUN
+                            ? hr__cover_add(&chain->kernels, served.from_ns, served.until_ns)
+                            : served.until_ns - served.from_ns;
     return served;
 }
 

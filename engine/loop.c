@@ -262,6 +262,20 @@ static void clear_timer(hr_loop *loop)
         loop->timer_ns = 0;
 }
 
+/* ---- steps ---- */
+
+uint64_t hr__loop_done_ns(const hr_loop *loop, uint64_t now_ns)
+{
+    enum { SOON_NS = 100000 }; /* a step follows on another */
+    const bool away = loop->left_ns && !loop->armed && now_ns > loop->left_ns + SOON_NS;
+    return away ? loop->left_ns : now_ns;
+}
+
+uint64_t hr__loop_seen_ns(const hr_loop *loop, uint64_t now_ns)
+{
+    return loop->armed ? now_ns : loop->left_ns;
+}
+
 hr_status hr_loop_step(hr_loop *loop, hr_error *error)
 {
     const hr_status status = check_caller(loop, error);
@@ -270,25 +284,43 @@ hr_status hr_loop_step(hr_loop *loop, hr_error *error)
     eventfd_t count;
     eventfd_read(loop->event_fd, &count); /* EAGAIN: nothing was announced */
     clear_timer(loop);
+    const uint64_t now_ns = hr__now_ns();
+    const uint64_t done_ns = hr__loop_done_ns(loop, now_ns);
+    loop->done_ns = done_ns < now_ns ? done_ns : 0;
     hr__inbox_drain(&loop->inbox);
     loop->io->ops->reap(loop->io);
+    loop->done_ns = 0;
     bool unfinished = false;
     for (hr_pipeline *p = loop->pipelines; p; p = p->next)
         unfinished |= hr__sched_pump(p);
     loop->io->ops->flush(loop->io);
     set_timer(loop);
+    loop->armed = false;
+    loop->left_ns = hr__now_ns();
     return unfinished ? HR_PENDING : HR_OK;
 }
 
 hr_status hr_loop_arm(hr_loop *loop)
 {
     struct pollfd event = {.fd = loop->wait_fd, .events = POLLIN};
-    return poll(&event, 1, 0) > 0 ? HR_PENDING : HR_OK;
+    const bool nothing = poll(&event, 1, 0) <= 0;
+    loop->armed |= nothing;
+    return nothing ? HR_OK : HR_PENDING;
 }
 
 int hr_loop_fd(const hr_loop *loop)
 {
     return loop->wait_fd;
+}
+
+/* Who was away for long first looks whether something got done meanwhile. */
+static void note_return(hr_loop *loop)
+{
+    const uint64_t now_ns = hr__now_ns();
+    if (hr__loop_done_ns(loop, now_ns) < now_ns)
+        (void)!hr_loop_arm(loop);
+    else
+        loop->armed = true;
 }
 
 /* Sleeps until the eventfd is written. A signal ends no sleep early: the time limit goes on. */
@@ -319,7 +351,9 @@ hr_status hr_loop_poll(hr_loop *loop, int timeout_ms, hr_error *error)
     const hr_status status = check_caller(loop, error);
     if (status < 0)
         return status;
-    if (timeout_ms != 0 && has_unfinished(loop))
+    if (timeout_ms != 0 && has_unfinished(loop)) {
+        note_return(loop);
         sleep_until_event(loop, timeout_ms);
+    }
     return hr_loop_step(loop, error);
 }

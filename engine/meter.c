@@ -17,16 +17,20 @@ static void settle(struct hr__meter *meter, uint64_t now_ns)
     meter->since_ns = now_ns;
     if (meter->n_running > 0)
         meter->busy_ns += elapsed_ns;
-    else if (meter->idle == HR__IDLE_STARVED)
-        meter->starved_ns += elapsed_ns;
-    else
+    else if (meter->idle == HR__IDLE_BLOCKED)
         meter->blocked_ns += elapsed_ns;
+    else
+        meter->starved_ns += elapsed_ns;
+    if (meter->n_running == 0 && meter->idle == HR__IDLE_SILENT)
+        meter->notes.silent_ns += elapsed_ns;
 }
 
 void hr__meter_begin(struct hr__meter *meter, uint64_t now_ns)
 {
     settle(meter, now_ns);
     meter->n_running++;
+    if (meter->n_running > meter->notes.most_at_once)
+        meter->notes.most_at_once = meter->n_running;
 }
 
 void hr__meter_end(struct hr__meter *meter, uint64_t now_ns)
@@ -59,7 +63,8 @@ void hr__meter_chunk(struct hr__meter *meter)
     meter->chunks++;
 }
 
-void hr__meter_read(const struct hr__meter *meter, uint64_t now_ns, struct hr_stage_stats *out)
+void hr__meter_read(const struct hr__meter *meter, uint64_t now_ns, struct hr_stage_stats *out,
+                    struct hr__meter_notes *notes)
 {
     struct hr__meter settled = *meter;
     settle(&settled, now_ns);
@@ -73,6 +78,8 @@ void hr__meter_read(const struct hr__meter *meter, uint64_t now_ns, struct hr_st
         .capacity = settled.capacity,
         .resource = settled.resource,
     };
+    if (notes)
+        *notes = settled.notes;
 }
 
 /* How long the resource of a stage was at work. Stages that a pipeline does not have are all zeros:
@@ -99,34 +106,48 @@ static bool is_first_of_resource(const struct hr_stage_stats *stages, int stage)
     return true;
 }
 
-/* The stage that takes most of a resource which stage first is the first to use. */
-static int busiest_of_resource(const struct hr_stage_stats *stages, int first)
+static bool is_busiest_of_resource(const struct hr_stage_stats *stages, int stage)
 {
-    int busiest = first;
-    for (int i = first + 1; i < HR_STAGE_COUNT; i++)
-        if (stages[i].resource == stages[first].resource &&
-            stages[i].service_ns > stages[busiest].service_ns)
-            busiest = i;
-    return busiest;
+    for (int i = HR_STAGE_NONE + 1; i < HR_STAGE_COUNT; i++)
+        if (stages[i].resource == stages[stage].resource &&
+            (stages[i].service_ns > stages[stage].service_ns ||
+             (stages[i].service_ns == stages[stage].service_ns && i < stage)))
+            return false;
+    return true;
 }
 
-void hr__meters_summary(const struct hr_stage_stats stages[HR_STAGE_COUNT], uint64_t wall_ns,
-                        double *overlap, double *gain, uint32_t *bottleneck)
+/* For how long the pipeline could go no faster for this stage. */
+static double held_up_ns(const struct hr_stage_stats *stages, const struct hr__meter_notes *notes,
+                         int stage)
 {
-    double serial_ns = 0;
-    double most_ns = 0;
-    int slowest = HR_STAGE_NONE;
+    const struct hr_stage_stats *s = &stages[stage];
+    const uint32_t most = notes[stage].most_at_once;
+    const uint32_t at_once = most && most < s->capacity ? most : s->capacity;
+    const double alone_ns =
+        (double)s->service_ns / (at_once ? at_once : 1) + (double)notes[stage].silent_ns;
+    const double shared_ns =
+        is_busiest_of_resource(stages, stage) ? resource_ns(stages, s->resource) : 0;
+    return alone_ns > shared_ns ? alone_ns : shared_ns;
+}
+
+struct hr__summary hr__meters_summary(const struct hr_stage_stats stages[HR_STAGE_COUNT],
+                                      const struct hr__meter_notes notes[HR_STAGE_COUNT],
+                                      uint64_t wall_ns)
+{
+    struct hr__summary summary = {0, 0, HR_STAGE_NONE};
+    double longest_ns = 0;
     for (int i = HR_STAGE_NONE + 1; i < HR_STAGE_COUNT && wall_ns > 0; i++) {
+        const double held_ns = held_up_ns(stages, notes, i);
+        if (held_ns > longest_ns) {
+            longest_ns = held_ns;
+            summary.bottleneck = (uint32_t)i;
+        }
         if (!is_first_of_resource(stages, i))
             continue;
-        const double used_ns = resource_ns(stages, stages[i].resource);
-        serial_ns += used_ns;
-        if (used_ns > most_ns) {
-            most_ns = used_ns;
-            slowest = busiest_of_resource(stages, i);
-        }
+        const double use = resource_ns(stages, stages[i].resource) / (double)wall_ns;
+        summary.gain += use;
+        if (use > summary.overlap)
+            summary.overlap = use;
     }
-    *overlap = wall_ns > 0 ? most_ns / (double)wall_ns : 0;
-    *gain = wall_ns > 0 ? serial_ns / (double)wall_ns : 0;
-    *bottleneck = (uint32_t)slowest;
+    return summary;
 }

@@ -10,8 +10,15 @@
 
 /* Why a stage does nothing. */
 enum hr__idle {
-    HR__IDLE_STARVED, /* nothing is there to work on */
+    HR__IDLE_STARVED, /* nothing is there to work on, */
+    HR__IDLE_SILENT,  /* and that is for a peer to send */
     HR__IDLE_BLOCKED  /* what it made cannot go on */
+};
+
+/* What is told beside hr_stage_stats, to name the bottleneck by. */
+struct hr__meter_notes {
+    uint32_t most_at_once; /* operations that were under way */
+    uint64_t silent_ns;
 };
 
 /* Made with the first three fields set and zero in all others. The time of the first call is where
@@ -20,14 +27,16 @@ struct hr__meter {
     /* constant */
     uint32_t capacity; /* as in hr_stage_stats */
     uint32_t resource;
-    bool is_io; /* service is the time with any operation under way; else what serve() adds up */
+    bool is_io;   /* service is the time with any operation under way; else what serve() adds up */
+    bool is_call; /* that is the time of a user's code, one call at a time */
 
     /* owner: meter.c */
     bool started;
     enum hr__idle idle;
     uint32_t n_running; /* operations under way */
-    uint64_t since_ns;  /* time is accounted for up to here */
-    uint64_t busy_ns;   /* n_running > 0 */
+    struct hr__meter_notes notes;
+    uint64_t since_ns; /* time is accounted for up to here */
+    uint64_t busy_ns;  /* n_running > 0 */
     uint64_t starved_ns;
     uint64_t blocked_ns;
     uint64_t served_ns;
@@ -43,21 +52,32 @@ void hr__meter_end(struct hr__meter *meter, uint64_t now_ns);
 /* Tells how time counts, from now on, while no operation is under way: as starved until told. */
 void hr__meter_idle(struct hr__meter *meter, uint64_t now_ns, enum hr__idle idle);
 
-/* Adds to the service time of a stage that is not I/O: CPU time of a worker, time on a device. */
+/* Adds to the service time of a stage that is not I/O: time of a worker, on a device, of the user. */
 void hr__meter_serve(struct hr__meter *meter, uint64_t service_ns);
 void hr__meter_bytes(struct hr__meter *meter, uint64_t bytes_in, uint64_t bytes_out);
 /* Counts a chunk that is finished. */
 void hr__meter_chunk(struct hr__meter *meter);
 
-/* What it counted up to now; it counts on. */
-void hr__meter_read(const struct hr__meter *meter, uint64_t now_ns, struct hr_stage_stats *out);
+/* What it counted up to now; it counts on. notes may be NULL. */
+void hr__meter_read(const struct hr__meter *meter, uint64_t now_ns, struct hr_stage_stats *out,
+                    struct hr__meter_notes *notes);
 
 /* The three figures of hr_stats. A resource is all stages with one number; it is used by the sum of
  * their service / (capacity * wall).
  *   overlap     the use of the most used resource
  *   gain        sum over resources of service / capacity, divided by wall
- *   bottleneck  the stage that takes most of the most used resource; HR_STAGE_NONE: nothing ran */
-void hr__meters_summary(const struct hr_stage_stats stages[HR_STAGE_COUNT], uint64_t wall_ns,
-                        double *overlap, double *gain, uint32_t *bottleneck);
+ *   bottleneck  the stage that all waited for most; HR_STAGE_NONE: nothing ran. That is the one
+ *               that takes most of the most used resource, but for two cases: a stage that can
+ *               work on few operations at once, because there are no more (one long frame, say, and
+ *               16 workers), waits for nothing when it uses as many; and a peer that sends nothing
+ *               is waited for though no resource is used */
+struct hr__summary {
+    double overlap;
+    double gain;
+    uint32_t bottleneck;
+};
+struct hr__summary hr__meters_summary(const struct hr_stage_stats stages[HR_STAGE_COUNT],
+                                      const struct hr__meter_notes notes[HR_STAGE_COUNT],
+                                      uint64_t wall_ns);
 
 #endif

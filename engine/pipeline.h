@@ -9,6 +9,7 @@
 
 #include "backend.h"
 #include "chain.h"
+#include "clock.h"
 #include "codec.h"
 #include "codecs.h"
 #include "file_io.h"
@@ -188,7 +189,9 @@ struct hr_pipeline {
     uint64_t last_io_ns;  /* since when a peer is waited for that moves no byte; 0: none is */
     uint64_t deadline_ns; /* when the next limit is reached; 0: none */
     struct hr__trace *trace;
-    unsigned n_loaned;     /* chunks of the pull form */
+    unsigned n_loaned; /* chunks of the pull form */
+    bool is_with_user; /* he was lent one, and did not ask for more since then: */
+    struct hr__stint user;
     uint64_t leased_bytes; /* before the memory was given back */
     uint64_t unpinned_bytes;
     struct hr__meter meters[HR_STAGE_COUNT];

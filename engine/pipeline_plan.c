@@ -325,37 +325,70 @@ static hr_status make_checks(hr_pipeline *p, hr_error *error)
     return HR_OK;
 }
 
+enum {
+    RESOURCE_SOURCE = 1,
+    RESOURCE_WORKERS,
+    RESOURCE_H2D,
+    RESOURCE_KERNELS,
+    RESOURCE_D2H,
+    RESOURCE_SINK
+};
+
+static bool all_sources_are(const hr_pipeline *p, enum hr_end_kind kind)
+{
+    bool all = true;
+    for (unsigned i = 0; i < p->n_inputs; i++)
+        all &= p->inputs[i].config.kind == (uint32_t)kind;
+    return all;
+}
+
+/* Sources of several kinds count as I/O. */
+static struct hr__meter source_meter(const hr_pipeline *p, struct hr__meter workers)
+{
+    const bool is_call = all_sources_are(p, HR_CALLBACK);
+    if (all_sources_are(p, HR_MEMORY))
+        return workers; /* they copy it, if anybody has to */
+    return (struct hr__meter){
+        .capacity = 1, .resource = RESOURCE_SOURCE, .is_io = !is_call, .is_call = is_call};
+}
+
+static struct hr__meter sink_meter(const hr_pipeline *p, struct hr__meter workers)
+{
+    struct hr__meter sink = {.capacity = 1, .resource = RESOURCE_SINK};
+    switch ((enum hr_end_kind)p->sink.kind) {
+    case HR_FILE:
+    case HR_FD:
+    case HR_SOCKET:
+        sink.is_io = true;
+        return sink;
+    case HR_CALLBACK:
+    case HR_PULL:
+        sink.is_call = true;
+        return sink;
+    case HR_DEVICE:
+        return p->keeps_on_device ? sink : workers;
+    case HR_NULL:
+    case HR_MEMORY:
+        break;
+    }
+    return workers;
+}
+
 static void set_meters(hr_pipeline *p)
 {
-    const uint32_t workers = n_workers(p);
-    const bool io_sink =
-        p->sink.kind == HR_FILE || p->sink.kind == HR_FD || p->sink.kind == HR_SOCKET;
-    const bool io_source = p->inputs[0].config.kind != HR_CALLBACK;
-    const bool device_sink = p->keeps_on_device && p->sink.kind == HR_DEVICE;
-    enum {
-        RESOURCE_SOURCE = 1,
-        RESOURCE_WORKERS,
-        RESOURCE_H2D,
-        RESOURCE_KERNELS,
-        RESOURCE_D2H,
-        RESOURCE_SINK
-    };
+    const struct hr__meter workers = {.capacity = n_workers(p), .resource = RESOURCE_WORKERS};
+    struct hr__meter kernels = {.capacity = 1, .resource = RESOURCE_KERNELS};
+    if (p->chain) {
+        const uint32_t most = p->store->device->ops->info(p->store->device)->n_at_once;
+        kernels.capacity = p->chain->n_queues < most ? p->chain->n_queues : most;
+    }
     struct hr__meter *m = p->meters;
-    m[HR_STAGE_READ] =
-        (struct hr__meter){.capacity = io_source ? 1 : workers,
-                           .resource = io_source ? RESOURCE_SOURCE : RESOURCE_WORKERS,
-                           .is_io = io_source};
-    m[HR_STAGE_DECODE] = m[HR_STAGE_ENCODE] =
-        (struct hr__meter){.capacity = workers, .resource = RESOURCE_WORKERS};
-    m[HR_STAGE_KERNEL] =
-        (struct hr__meter){.capacity = p->chain && p->chain->host_memory ? p->chain->n_queues : 1,
-                           .resource = RESOURCE_KERNELS};
+    m[HR_STAGE_READ] = source_meter(p, workers);
+    m[HR_STAGE_DECODE] = m[HR_STAGE_ENCODE] = workers;
     m[HR_STAGE_H2D] = (struct hr__meter){.capacity = 1, .resource = RESOURCE_H2D};
+    m[HR_STAGE_KERNEL] = kernels;
     m[HR_STAGE_D2H] = (struct hr__meter){.capacity = 1, .resource = RESOURCE_D2H};
-    m[HR_STAGE_WRITE] =
-        (struct hr__meter){.capacity = io_sink || device_sink ? 1 : workers,
-                           .resource = io_sink || device_sink ? RESOURCE_SINK : RESOURCE_WORKERS,
-                           .is_io = io_sink};
+    m[HR_STAGE_WRITE] = sink_meter(p, workers);
 }
 
 static void set_sizes(hr_pipeline *p, const struct hr_pipeline_config *c)

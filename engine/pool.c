@@ -19,6 +19,19 @@ struct hr__pool {
     pthread_t threads[];
 };
 
+static void run(struct hr__job *job)
+{
+    if (job->is_call) {
+        const struct hr__stint stint = hr__stint_begin();
+        job->work(job);
+        job->service_ns = hr__stint_ns(&stint);
+    } else {
+        const uint64_t start_ns = hr__thread_cpu_ns();
+        job->work(job);
+        job->service_ns = hr__thread_cpu_ns() - start_ns;
+    }
+}
+
 static void *worker(void *arg)
 {
     struct hr__pool *pool = arg;
@@ -30,9 +43,7 @@ static void *worker(void *arg)
         pthread_mutex_unlock(&pool->lock);
         if (!job)
             return NULL;
-        const uint64_t start = hr__thread_cpu_ns();
-        job->work(job);
-        job->service_ns = hr__thread_cpu_ns() - start;
+        run(job);
         hr__inbox_post(job->inbox, job);
     }
 }

@@ -58,6 +58,27 @@ static void mark(hr_pipeline *p)
     hr__wake(p->loop->event_fd);
 }
 
+/* ---- the user's time ---- */
+
+/* What he does between two calls of next is the work of the sink, as a callback's would be. */
+static void give_turn(hr_pipeline *p)
+{
+    p->is_with_user = true;
+    p->user = hr__stint_begin();
+    hr__meter_begin(&p->meters[HR_STAGE_WRITE], p->user.begun_ns);
+}
+
+static void take_turn(hr_pipeline *p)
+{
+    if (!p->is_with_user)
+        return;
+    p->is_with_user = false;
+    hr__meter_serve(&p->meters[HR_STAGE_WRITE], hr__stint_ns(&p->user));
+    hr__meter_end(&p->meters[HR_STAGE_WRITE], hr__now_ns());
+}
+
+/* ---- loans ---- */
+
 static void lend(hr_pipeline *p, struct hr__slot *slot, struct hr_chunk *chunk)
 {
     const size_t unit = p->encoding || !p->chain ? 1 : p->chain->unit_out;
@@ -133,12 +154,18 @@ static hr_status check_call(const hr_pipeline *p, const struct hr_chunk *chunk, 
 hr_status hr_pipeline_next(hr_pipeline *p, int timeout_ms, struct hr_chunk *chunk, hr_error *error)
 {
     hr_status status = check_call(p, chunk, error);
+    if (status == HR_OK)
+        take_turn(p);
     const uint64_t start_ns = hr__now_ns();
     int left = 0; /* the first step only looks */
     while (status >= 0) {
         status = hr_loop_poll(p->loop, left, error);
-        if (status < 0 || lend_next(p, chunk) == HR_OK)
-            return status < 0 ? status : HR_OK;
+        if (status < 0)
+            return status;
+        if (lend_next(p, chunk) == HR_OK) {
+            give_turn(p);
+            return HR_OK;
+        }
         if (p->finished)
             return p->status == HR_OK ? HR_END : hr_pipeline_state(p, error);
         if (p->marked)

@@ -16,7 +16,8 @@ struct hr__job {
     void *owner;
     struct hr__inbox *inbox; /* where it goes after work() */
     bool late;               /* of a late stage: it gives memory back, so it goes before others */
-    uint64_t service_ns;     /* CPU time of work() */
+    bool is_call;            /* work() calls the user */
+    uint64_t service_ns;     /* CPU time of work(); of a call as hr__stint_ns() tells */
     struct hr__job *next;
 };
 

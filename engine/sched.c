@@ -43,7 +43,7 @@ static void trace(struct hr__slot *slot, enum hr_stage stage, uint64_t from_ns, 
 
 static void end(hr_pipeline *p, enum hr_stage stage)
 {
-    hr__meter_end(&p->meters[stage], hr__now_ns());
+    hr__meter_end(&p->meters[stage], p->loop->done_ns ? p->loop->done_ns : hr__now_ns());
     came_back(p);
 }
 
@@ -76,7 +76,8 @@ void hr__sched_run(struct hr__slot *slot, enum hr_stage stage, void (*work)(stru
                                  .done = done,
                                  .owner = slot,
                                  .inbox = &p->loop->inbox,
-                                 .late = stage > HR_STAGE_DECODE};
+                                 .late = stage > HR_STAGE_DECODE,
+                                 .is_call = p->meters[stage].is_call};
     begin(slot, stage);
     hr__pool_submit(p->loop->context->pool, &slot->job);
 }
@@ -254,6 +255,8 @@ static void commit(struct hr__job *job)
 static void commit_done(struct hr__job *job)
 {
     hr_pipeline *p = job->owner;
+    if (p->sink.flags & HR_FSYNC)
+        hr__meter_end(&p->meters[HR_STAGE_WRITE], hr__now_ns());
     came_back(p);
     if (p->commit_error.code < 0)
         hr__sched_fail(p, p->out->head, &p->commit_error);
@@ -265,6 +268,8 @@ static void start_commit(hr_pipeline *p)
 {
     p->committing = true;
     p->in_flight++;
+    if (p->sink.flags & HR_FSYNC) /* bytes are on their way to the disk */
+        hr__meter_begin(&p->meters[HR_STAGE_WRITE], hr__now_ns());
     p->commit_job =
         (struct hr__job){.work = commit, .done = commit_done, .owner = p, .inbox = &p->loop->inbox};
     hr__pool_submit(p->loop->context->pool, &p->commit_job);
@@ -326,6 +331,13 @@ static void end_if_drained(hr_pipeline *p)
 
 /* ---- the order ---- */
 
+/* Of depth 1, one chunk at a time is on its way: nothing new is begun before all that can be done with
+ * it is, and is over. */
+static bool may_begin(const hr_pipeline *p, bool changed)
+{
+    return p->depth > 1 || (!changed && hr__sched_quiet(p));
+}
+
 static bool start_stages(hr_pipeline *p)
 {
     bool changed = hr__write_stage(p);
@@ -337,40 +349,51 @@ static bool start_stages(hr_pipeline *p)
         changed |= hr__kernel_stage(p);
     changed |= hr__cut_stage(p);
 #if HR_HAVE_ZSTD
-    if (p->decoding)
+    if (p->decoding && may_begin(p, changed))
         changed |= hr__decode_stage(p);
 #endif
-    return changed | hr__read_stage(p);
+    return may_begin(p, changed) ? changed | hr__read_stage(p) : changed;
+}
+
+static enum hr__idle why_not_reading(const hr_pipeline *p)
+{
+    if (p->input_ended || !p->connected)
+        return HR__IDLE_STARVED;
+    return p->n_polling ? HR__IDLE_SILENT : HR__IDLE_BLOCKED;
+}
+
+static enum hr__idle blocked_by(const struct hr__lane *made)
+{
+    return hr__lane_is_empty(made) ? HR__IDLE_STARVED : HR__IDLE_BLOCKED;
 }
 
 /* Why a stage that does nothing does nothing: nothing has come, or nothing can go. */
-static bool is_blocked(const hr_pipeline *p, enum hr_stage stage)
+static enum hr__idle why_idle(const hr_pipeline *p, enum hr_stage stage)
 {
     switch (stage) {
     case HR_STAGE_READ:
-        return !p->input_ended && p->n_polling == 0;
+        return why_not_reading(p);
     case HR_STAGE_DECODE:
-        return !hr__lane_is_empty(&p->spans);
+        return blocked_by(&p->spans);
     case HR_STAGE_H2D:
     case HR_STAGE_KERNEL:
     case HR_STAGE_D2H:
-        return !hr__lane_is_empty(&p->chunks);
+        return blocked_by(&p->chunks);
     case HR_STAGE_ENCODE:
-        return !hr__lane_is_empty(&p->frames);
+        return blocked_by(&p->frames);
     case HR_STAGE_NONE:
     case HR_STAGE_WRITE:
     case HR_STAGE_COUNT:
         break;
     }
-    return false;
+    return HR__IDLE_STARVED;
 }
 
 static void note_idle(hr_pipeline *p)
 {
     const uint64_t now = hr__now_ns();
     for (unsigned stage = HR_STAGE_READ; stage < HR_STAGE_COUNT; stage++)
-        hr__meter_idle(&p->meters[stage], now,
-                       is_blocked(p, stage) ? HR__IDLE_BLOCKED : HR__IDLE_STARVED);
+        hr__meter_idle(&p->meters[stage], now, why_idle(p, (enum hr_stage)stage));
 }
 
 /* A pipeline that only waits for its source leaves the memory to others, but one lease. */

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "clock.h"
+#include "loop.h"
 #include "pipeline.h"
 #include "status.h"
 
@@ -36,6 +37,8 @@ hr_status hr_pipeline_stats(const hr_pipeline *p, struct hr_stats *stats)
     if (size < sizeof size)
         return HR_EINVAL;
     const uint64_t now = p->finished ? p->end_ns : hr__now_ns();
+    const uint64_t seen = p->finished ? now : hr__loop_seen_ns(p->loop, now);
+    struct hr__meter_notes notes[HR_STAGE_COUNT];
     const uint64_t leased = hr__pipeline_leased(p);
     struct hr_stats all = {
         .depth = p->depth,
@@ -51,8 +54,11 @@ hr_status hr_pipeline_stats(const hr_pipeline *p, struct hr_stats *stats)
         .unpinned_bytes = p->unpinned_bytes,
     };
     for (unsigned i = 0; i < HR_STAGE_COUNT; i++)
-        hr__meter_read(&p->meters[i], now, &all.stages[i]);
-    hr__meters_summary(all.stages, all.wall_ns, &all.overlap, &all.gain, &all.bottleneck);
+        hr__meter_read(&p->meters[i], seen, &all.stages[i], &notes[i]);
+    const struct hr__summary summary = hr__meters_summary(all.stages, notes, all.wall_ns);
+    all.overlap = summary.overlap;
+    all.gain = summary.gain;
+    all.bottleneck = summary.bottleneck;
     if (p->store)
         snprintf(all.device, sizeof all.device, "%.31s",
                  p->store->device->ops->info(p->store->device)->name);

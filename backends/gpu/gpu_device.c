@@ -132,6 +132,7 @@ void hr__gpu_describe(const struct hr__gpu_driver *driver, unsigned index,
     *out = (struct hr__device_info){
         .kernel_alignment = KERNEL_ALIGNMENT,
         .n_streams = N_STREAMS,
+        .n_at_once = 1,
     };
     snprintf(out->name, sizeof out->name, "%s:%u", driver->name, index);
     if (driver->device_title(index, out->title, sizeof out->title) != 0)

@@ -42,6 +42,13 @@ static uint32_t choose_streams(void)
     return n < MIN_STREAMS ? MIN_STREAMS : n;
 }
 
+/* One for each CPU. At least two, because a function of the user may sleep. */
+static unsigned choose_workers(void)
+{
+    const unsigned n = count_cpus();
+    return n < MIN_WORKERS ? MIN_WORKERS : n;
+}
+
 static unsigned count(char *why, size_t why_size)
 {
     if (why_size > 0)
@@ -61,15 +68,9 @@ static void describe(unsigned index, struct hr__device_info *out)
         .host_memory = true,
         .kernel_alignment = 1,
         .n_streams = choose_streams(),
+        .n_at_once = choose_workers(),
     };
     read_title(out->title);
-}
-
-/* One for each CPU. At least two, because a function of the user may sleep. */
-static unsigned choose_workers(void)
-{
-    const unsigned n = count_cpus();
-    return n < MIN_WORKERS ? MIN_WORKERS : n;
 }
 
 static void free_device(struct hr__host_device *host)

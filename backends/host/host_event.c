@@ -29,7 +29,7 @@ struct hr__event {
     /* Under the device's lock, which `passed` and `park` look under. query() reads n_done without:
      * release and acquire, the results of the work before the record come with it. */
     atomic_uint_least64_t n_done;
-    uint64_t cpu_ns; /* of the stream, when the last record was done */
+    uint64_t served_ns; /* of the stream, when the last record was done */
     struct hr__host_list parked;
     hr_error failure; /* of the records failed_first <= record < failed_end, the last that failed */
     uint64_t failed_first;
@@ -134,7 +134,7 @@ void hr__host_event_notify(struct hr__event *event, int event_fd)
 uint64_t hr__host_event_elapsed_ns(const struct hr__event *from, const struct hr__event *to)
 {
     assert(from->stream == to->stream);
-    return to->cpu_ns - from->cpu_ns;
+    return to->served_ns - from->served_ns;
 }
 
 /* ---- For the workers ---- */
@@ -144,7 +144,7 @@ static void set_done(struct hr__event *event, uint64_t record, const struct hr__
 {
     struct hr__host_device *device = event->device;
     pthread_mutex_lock(&device->lock);
-    event->cpu_ns = stream->cpu_ns;
+    event->served_ns = stream->served_ns;
     if (stream->failure.code != HR_OK) {
         if (event->failed_end != record)
             event->failed_first = record;

@@ -48,7 +48,7 @@ struct hr__stream {
     /* The first, after which copies, launches and calls are passed over. Waits are not: who sees a
      * record behind them failed may rely on what they wait for being over. */
     hr_error failure;
-    uint64_t cpu_ns; /* of all work so far, on whichever threads */
+    uint64_t served_ns; /* by all work so far, on whichever threads: hr__stint_ns */
 
     /* The enqueueing thread's: the launch whose function runs; and how one of them failed. A
      * worker reads the refusal at its place in the queue, behind which it does not change. */

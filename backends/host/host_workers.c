@@ -48,22 +48,22 @@ static struct hr__stream *pop(struct hr__host_list *list)
 
 /* ---- Operations ---- */
 
-/* CPU time is asked for around stretches of work only, for asking is a system call. */
+/* Time is asked for around stretches of work only, for asking is a system call. */
 struct watch {
     bool is_running;
-    uint64_t since_ns;
+    struct hr__stint stint;
 };
 
 static void start_watch(struct watch *watch)
 {
     if (!watch->is_running)
-        *watch = (struct watch){.is_running = true, .since_ns = hr__thread_cpu_ns()};
+        *watch = (struct watch){.is_running = true, .stint = hr__stint_begin()};
 }
 
 static void stop_watch(struct watch *watch, struct hr__stream *stream)
 {
     if (watch->is_running)
-        stream->cpu_ns += hr__thread_cpu_ns() - watch->since_ns;
+        stream->served_ns += hr__stint_ns(&watch->stint);
     watch->is_running = false;
 }
 

@@ -114,15 +114,22 @@ static void print_wall(const struct hr_stats *s, FILE *out)
     fputc('\n', out);
 }
 
+static const char *why_nobody_was_busy(const struct hr_stats *s)
+{
+    if (s->bottleneck == HR_STAGE_READ && s->stages[HR_STAGE_READ].starved_ns > s->wall_ns / 2)
+        return "\nmost of the time the source sent nothing";
+    return "\nno stage was busy half of the time: waiting for CPUs that others use, for each "
+           "other, "
+           "or for one worker that has all there is";
+}
+
 static void print_overlap(const struct report *r, FILE *out)
 {
     const struct hr_stats *s = &r->stats;
     fputs("bottleneck: ", out);
     print_bottleneck(r, out);
     if (stage_utilisation(s, (enum hr_stage)s->bottleneck) < 0.5)
-        fputs("\nno stage was busy half of the time: waiting for CPUs that others use, or for each "
-              "other",
-              out);
+        fputs(why_nobody_was_busy(s), out);
     fprintf(out, "\noverlap efficiency %.2f, where at 1.00 the slowest never waited; ", s->overlap);
     if (s->gain >= 1)
         fprintf(out, "gain %.2f over one after the other\n", s->gain);

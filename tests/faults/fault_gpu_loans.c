@@ -101,6 +101,17 @@ static bool use(struct user *user, struct hr_chunk *chunk, size_t room)
     return true;
 }
 
+/* Its own is little: most of the time it waits for memory that the user's work has. */
+static bool counts_users_work(struct gpu_run *run)
+{
+    run->stats.struct_size = sizeof run->stats;
+    if (hr_pipeline_stats(run->pipeline, &run->stats) != HR_OK)
+        return true;
+    const uint64_t much_ns = run->stats.wall_ns / 2;
+    return run->stats.stages[HR_STAGE_H2D].service_ns > much_ns ||
+           run->stats.stages[HR_STAGE_KERNEL].service_ns > much_ns;
+}
+
 /* NULL, or what is wrong. It is freed with the user's work queued. */
 static const char *lend_all(struct gpu_run *run, struct user *user)
 {
@@ -112,6 +123,8 @@ static const char *lend_all(struct gpu_run *run, struct user *user)
             wrong = "the user's work is refused";
     if (!wrong && run->status != HR_END)
         wrong = "it fails";
+    if (!wrong && counts_users_work(run))
+        wrong = "its stages count the time in which they waited for the user's work";
     return wrong;
 }
 

@@ -465,7 +465,8 @@ static int32_t compute_20_ms(void *user, const struct hr_kernel_call *call)
     return 0;
 }
 
-Test(host_device, elapsed_time_is_the_work_of_the_thread_not_its_sleep)
+/* A function may wait for threads of its own, or a server: then its sleep is the work's. */
+Test(host_device, elapsed_time_is_that_of_the_call)
 {
     struct hr__stream *stream = new_stream();
     struct hr__event *events[] = {new_event(), new_event(), new_event()};
@@ -477,7 +478,7 @@ Test(host_device, elapsed_time_is_the_work_of_the_thread_not_its_sleep)
     launch(stream, computing, (struct hr__launch){.n_units = 1});
     record(stream, events[2]);
     drain(stream);
-    cr_expect_lt(ops->elapsed_ns(events[0], events[1]), 20000000);
+    cr_expect_geq(ops->elapsed_ns(events[0], events[1]), 40000000);
     cr_expect_geq(ops->elapsed_ns(events[1], events[2]), 20000000);
     ops->stream_destroy(stream);
     for (int i = 0; i < 3; i++)

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the statistics tell, beside the truth: stages of known length, counter-examples, the gain
+against runs of depth 1, and a run bound by each of the seven stages.
+
+``bench/programs/overlap_truth.c`` makes the pipelines and compares; a deviation can be followed up
+in the runs that the report holds. Ends with status 1 if a figure is wrong. It depends on the clock:
+on a machine that was busy meanwhile, figures that need threads to run when they can are only told.
+"""
+
+import json
+import os
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+import inputs  # noqa: E402
+from report import Report, arguments  # noqa: E402
+
+PARTS = ("overlap_bare", "overlap_checks", "overlap_codecs", "overlap_counter", "overlap_gpu",
+         "overlap_host", "overlap_line", "overlap_pipes")
+
+
+def add_options(parser):
+    """Add the options of this case."""
+    parser.add_argument("--device", help="instead of the first GPU, or of the host if there is none")
+
+
+def measure(given, device):
+    """Run the program and return what it prints."""
+    program = inputs.program_of_library("overlap_truth", given.headrace, *PARTS)
+    said = subprocess.run([program, device], check=True, stdout=subprocess.PIPE, text=True).stdout
+    return json.loads(said)
+
+
+def shown(value):
+    """Return a number, or a stage, as it stands in the table."""
+    return value if isinstance(value, str) else f"{value:.4g}"
+
+
+def print_check(check):
+    """Print a line for a figure."""
+    allowed = f"{check['relation']} {check['margin']:.0%}" if check["judged"] else ""
+    word = ("right" if check["good"] else "WRONG") if check["judged"] else "told"
+    print(f"  {check['figure']:34} {shown(check['wanted']):>10} {shown(check['got']):>10} "
+          f"{allowed:14} {word}")
+
+
+def print_checks(checks):
+    """Print the table: wanted, got, within what."""
+    case = None
+    for check in checks:
+        if check["case"] != case:
+            case = check["case"]
+            print(f"{case:36} {'wanted':>10} {'got':>10}")
+        print_check(check)
+
+
+def main():
+    """Measure, judge, write."""
+    given = arguments(__doc__, add_options)
+    report = Report()
+    gpus, why = inputs.gpus()
+    device = given.device or next(iter(gpus), "host")
+    report.machine["gpu"] = gpus.get(device)
+    said = measure(given, device)
+    print_checks(said["checks"])
+    for case in said["not_run"]:
+        print(f"not here: {case['case']}: {case['why']}")
+    if device == "host":
+        print(f"without a GPU: {why}")
+    report.cases["overlap truth"] = said
+    judged = [check for check in said["checks"] if check["judged"]]
+    wrong = [check for check in judged if not check["good"]]
+    report.figure("overlap truth: figures judged", len(judged), "figures")
+    report.figure("overlap truth: not judged", len(said["checks"]) - len(judged), "figures")
+    report.figure("overlap truth: wrong", len(wrong), "figures", 0, "<=")
+    report.write(given.report)
+    for check in wrong:
+        print(f"WRONG: {check['case']}: {check['figure']}: wanted {shown(check['wanted'])}, "
+              f"got {shown(check['got'])}")
+    raise SystemExit(1 if wrong else 0)
+
+
+if __name__ == "__main__":
+    main()

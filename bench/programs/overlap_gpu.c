@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: Apache-2.0
+/* On a GPU: copies between pinned memory and the device, whose length the driver alone was measured
+ * with, and kernels that spin for a known time by the device's own clock. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "overlap_bare.h"
+#include "overlap_cases.h"
+#include "overlap_checks.h"
+#include "overlap_line.h"
+
+#define COPY_MARGIN 0.10 /* copies of both directions slow each other down */
+
+/* Large, so that handing a chunk over is little beside its copies: of depth 1 nothing hides it. */
+enum { CHUNK = 64 << 20, N_CHUNKS = 16, DEPTH = 6, SPIN_NS = 6000000 };
+
+/* One thread spins, so that kernels of several streams run side by side. globaltimer is in
+ * nanoseconds (PTX ISA, special registers); wall_clock64 counts 100 MHz (HIP, hardware timers). */
+#define SPIN_HEAD                                                                                  \
+    "extern \"C\" __global__ void spin(const void *const *in, unsigned n_in, void *out,\n"         \
+    "    unsigned long long n_units, unsigned long long first_unit, const void *args)\n"           \
+    "{\n"                                                                                          \
+    "    if (blockIdx.x || threadIdx.x)\n"                                                         \
+    "        return;\n"                                                                            \
+    "    const unsigned long long ns = *(const unsigned long long *)args;\n"                       \
+    "    unsigned long long begun, now;\n"
+static const char spin_cuda[] =
+    SPIN_HEAD "    asm volatile(\"mov.u64 %0, %%globaltimer;\" : \"=l\"(begun));\n"
+              "    do {\n"
+              "        asm volatile(\"mov.u64 %0, %%globaltimer;\" : \"=l\"(now));\n"
+              "    } while (now - begun < ns);\n"
+              "}\n";
+static const char spin_hip[] = SPIN_HEAD "    begun = wall_clock64();\n"
+                                         "    do {\n"
+                                         "        now = wall_clock64();\n"
+                                         "    } while ((now - begun) * 10 < ns);\n"
+                                         "}\n";
+
+static struct {
+    const char *device;
+    hr_context *context;
+    hr_loop *loop;
+    unsigned char *host[2]; /* pinned: source and sink */
+    void *there;
+    struct bare_lengths bare;
+} gpu;
+
+static const uint64_t size = (uint64_t)CHUNK * N_CHUNKS; /* of each of the three memories */
+
+/* ---- set-up ---- */
+
+/* Before each case, as near to its runs as can be. */
+static void measure_copies(void)
+{
+    gpu.bare = measure_bare(gpu.device, gpu.host[0], gpu.there, CHUNK, N_CHUNKS);
+    tell("a bare copy, H2D: GB/s", 0, CHUNK / gpu.bare.to_device_ns);
+    tell("a bare copy, D2H: GB/s", 0, CHUNK / gpu.bare.from_device_ns);
+}
+
+static void open_gpu(const char *device)
+{
+    const struct hr_context_config config = {.struct_size = sizeof config,
+                                             .max_memory = 8ull << 30};
+    hr_error error;
+    gpu.device = device;
+    if (hr_context_create(&config, &gpu.context, &error) != HR_OK ||
+        hr_loop_create(gpu.context, NULL, &gpu.loop, &error) != HR_OK ||
+        hr_device_alloc(gpu.context, device, size, &gpu.there, &error) != HR_OK)
+        stop(device, error.text);
+    for (unsigned i = 0; i < 2; i++) {
+        if (posix_memalign((void **)&gpu.host[i], 1 << 21, size) != 0)
+            stop("memory", "none");
+        memset(gpu.host[i], 1, size);
+        if (hr_pin(gpu.context, device, gpu.host[i], size, &error) != HR_OK)
+            stop("pinned memory", error.text);
+    }
+    measure_copies();
+}
+
+static void close_gpu(void)
+{
+    hr_loop_free(gpu.loop);
+    for (unsigned i = 0; i < 2; i++) {
+        hr_unpin(gpu.context, gpu.device, gpu.host[i]);
+        free(gpu.host[i]);
+    }
+    hr_device_free(gpu.context, gpu.device, gpu.there);
+    hr_context_free(gpu.context);
+}
+
+/* ---- transfers ---- */
+
+struct transfer {
+    const char *name;
+    bool from_host;
+    bool to_host;
+    uint64_t spin_ns; /* 0: no kernel */
+    unsigned depth;
+    unsigned n_streams;
+};
+
+static hr_status run_once(const struct transfer *t, struct outcome *outcome, hr_error *error)
+{
+    struct hr_source source = {.struct_size = sizeof source,
+                               .kind = t->from_host ? HR_MEMORY : HR_DEVICE,
+                               .data = t->from_host ? gpu.host[0] : gpu.there,
+                               .size = size};
+    const struct hr_kernel kernel = {
+        .struct_size = sizeof kernel,
+        .kind = HR_KERNEL_SOURCE,
+        .text = strncmp(gpu.device, "hip", 3) == 0 ? spin_hip : spin_cuda,
+        .entry = "spin",
+        .unit_in = 1,
+        .unit_out = t->to_host, /* what it wrote would come back: whatever is there */
+        .args = &t->spin_ns,
+        .args_size = sizeof t->spin_ns};
+    const struct hr_pipeline_config config = {.struct_size = sizeof config,
+                                              .n_sources = 1,
+                                              .sources = &source,
+                                              .sink = {.struct_size = sizeof config.sink,
+                                                       .kind = t->to_host ? HR_MEMORY : HR_DEVICE,
+                                                       .data = t->to_host ? gpu.host[1] : gpu.there,
+                                                       .size = size},
+                                              .chunk_size = CHUNK,
+                                              .depth = t->depth,
+                                              .kernels = &kernel,
+                                              .n_kernels = t->spin_ns > 0,
+                                              .n_streams = t->n_streams,
+                                              .device = gpu.device};
+    const hr_status status = run_on(gpu.loop, t->name, &config, outcome, error);
+    struct truth *truth = &outcome->truth;
+    truth->service_ns[HR_STAGE_H2D] = t->from_host ? N_CHUNKS * gpu.bare.to_device_ns : 0;
+    truth->service_ns[HR_STAGE_D2H] = t->to_host ? N_CHUNKS * gpu.bare.from_device_ns : 0;
+    truth->service_ns[HR_STAGE_KERNEL] = (double)(N_CHUNKS * t->spin_ns);
+    /* copies within the device, to the sink's place: little, and not known better */
+    truth->service_ns[HR_STAGE_WRITE] = (double)outcome->stats.stages[HR_STAGE_WRITE].service_ns;
+    if (t->from_host && t->to_host)
+        truth->margins[HR_STAGE_H2D] = truth->margins[HR_STAGE_D2H] = COPY_MARGIN;
+    return status;
+}
+
+static struct outcome run_transfer(const struct transfer *t)
+{
+    struct outcome outcomes[N_ROUNDS];
+    hr_error error;
+    for (unsigned i = 0; i < N_ROUNDS; i++)
+        if (run_once(t, &outcomes[i], &error) != HR_OK)
+            stop(t->name, error.text);
+    return median_by_wall(outcomes, N_ROUNDS);
+}
+
+static void check_model(const struct outcome *outcome)
+{
+    static const unsigned stages[] = {HR_STAGE_H2D, HR_STAGE_KERNEL, HR_STAGE_D2H};
+    double lengths[3];
+    double longest = 0;
+    for (unsigned i = 0; i < 3; i++) {
+        lengths[i] = outcome->truth.service_ns[stages[i]] / N_CHUNKS;
+        longest = lengths[i] > longest ? lengths[i] : longest;
+    }
+    const double wall = model_wall_ns(lengths, 3, N_CHUNKS);
+    tell("wall_s by the model", wall / 1e9, (double)outcome->wall_ns / 1e9);
+    tell("overlap efficiency by the model", N_CHUNKS * longest / wall, outcome->stats.overlap);
+}
+
+/* ---- cases ---- */
+
+static void check_transfer(struct transfer t, enum hr_stage longest)
+{
+    case_begin(t.name);
+    measure_copies();
+    const struct outcome deep = run_transfer(&t);
+    check_truth(&deep, TRUTH_MARGIN);
+    check_model(&deep);
+    if (longest)
+        check_stage("bottleneck", longest, (enum hr_stage)deep.stats.bottleneck);
+    t.depth = 1;
+    const struct outcome shallow = run_transfer(&t);
+    check("gain against depth 1", (double)shallow.wall_ns / (double)deep.wall_ns, deep.stats.gain,
+          WITHIN, GAIN_MARGIN);
+}
+
+/* Copies are enqueued as soon as there is memory, and wait there for kernels that are in the way. */
+static void queued_copies(void)
+{
+    const struct transfer t = {.name = "copies that are queued",
+                               .from_host = true,
+                               .to_host = true,
+                               .spin_ns = SPIN_NS,
+                               .depth = N_CHUNKS,
+                               .n_streams = 1};
+    case_begin(t.name);
+    measure_copies();
+    const struct outcome outcome = run_transfer(&t);
+    const struct hr_stage_stats *in = &outcome.stats.stages[HR_STAGE_H2D];
+    const struct hr_stage_stats *out = &outcome.stats.stages[HR_STAGE_D2H];
+    check("service of H2D, s", outcome.truth.service_ns[HR_STAGE_H2D] / 1e9,
+          (double)in->service_ns / 1e9, WITHIN, COPY_MARGIN);
+    check("service of D2H, s", outcome.truth.service_ns[HR_STAGE_D2H] / 1e9,
+          (double)out->service_ns / 1e9, WITHIN, COPY_MARGIN);
+}
+
+/* Kernels that run side by side have the device once. */
+static void side_by_side(void)
+{
+    const struct transfer t = {.name = "kernels of four streams side by side",
+                               .from_host = true,
+                               .spin_ns = SPIN_NS,
+                               .depth = DEPTH,
+                               .n_streams = 4};
+    case_begin(t.name);
+    const struct outcome outcome = run_transfer(&t);
+    const double service = (double)outcome.stats.stages[HR_STAGE_KERNEL].service_ns;
+    check("utilisation of kernel", 1, service / (double)outcome.wall_ns, AT_MOST, 0.01);
+    check("service of kernel, s", (double)N_CHUNKS * SPIN_NS / 4 / 1e9, service / 1e9, AT_LEAST,
+          TRUTH_MARGIN);
+    check_stage("bottleneck", HR_STAGE_KERNEL, (enum hr_stage)outcome.stats.bottleneck);
+}
+
+static bool has_spin(void)
+{
+    const struct transfer t = {
+        .name = "warm-up", .from_host = true, .spin_ns = SPIN_NS, .depth = 2, .n_streams = 1};
+    struct outcome outcome;
+    hr_error error;
+    if (run_once(&t, &outcome, &error) == HR_OK)
+        return true;
+    not_here("kernels of known length", error.text);
+    return false;
+}
+
+void gpu_cases(const char *device)
+{
+    case_begin("bare copies");
+    open_gpu(device);
+    const bool spins = has_spin();
+    const uint64_t in_ns = (uint64_t)gpu.bare.to_device_ns;
+    const uint64_t out_ns = (uint64_t)gpu.bare.from_device_ns;
+    struct transfer t = {.name = "bound by H2D",
+                         .from_host = true,
+                         .spin_ns = spins ? in_ns / 3 : 0,
+                         .depth = DEPTH,
+                         .n_streams = 1};
+    check_transfer(t, HR_STAGE_H2D);
+    t = (struct transfer){.name = "bound by D2H",
+                          .to_host = true,
+                          .spin_ns = spins ? out_ns / 3 : 0,
+                          .depth = DEPTH,
+                          .n_streams = 1};
+    check_transfer(t, HR_STAGE_D2H);
+    if (spins) {
+        t = (struct transfer){.name = "bound by kernels, on the GPU",
+                              .from_host = true,
+                              .to_host = true,
+                              .spin_ns = SPIN_NS,
+                              .depth = DEPTH,
+                              .n_streams = 1};
+        check_transfer(t, HR_STAGE_KERNEL);
+        t = (struct transfer){.name = "H2D and kernel equal",
+                              .from_host = true,
+                              .spin_ns = in_ns,
+                              .depth = DEPTH,
+                              .n_streams = 1};
+        check_transfer(t, HR_STAGE_NONE);
+        queued_copies();
+        side_by_side();
+    }
+    close_gpu();
+}
