@@ -147,6 +147,10 @@ struct hr__device_ops {
     /* Work done on the stream between two events recorded on it, both done: device time; on the host
      * CPU time, and what functions of the user waited. */
     uint64_t (*elapsed_ns)(const struct hr__event *from, const struct hr__event *to);
+
+    /* See hr_device_measure; fills all of *out but its size. Thread: any. */
+    hr_status (*measure)(struct hr__device *device, size_t size, struct hr_device_rates *out,
+                         hr_error *error);
 };
 
 /* Every device, stream, event and kernel of a backend begins with this. */

@@ -9,6 +9,8 @@
 
 static const struct hr__where nowhere;
 
+_Static_assert(sizeof(struct hr_device_rates) == 40, "a public struct changed its size");
+
 /* Several names may mean one device: it is open once. */
 static struct hr__store *find_store(const hr_context *context, const struct hr__device *device)
 {
@@ -135,4 +137,33 @@ void hr_unpin(hr_context *context, const char *name, void *memory)
     const struct hr__store *store = memory ? store_of(context, name, &ignored, NULL) : NULL;
     if (store && !store->device->ops->info(store->device)->host_memory)
         store->device->ops->unpin(store->device, memory);
+}
+
+/* ---- what copies reach ---- */
+
+static const uint64_t usual_measured = 64 << 20;
+static const uint64_t most_measured = UINT64_C(1) << 40;
+
+hr_status hr_device_measure(hr_context *context, const char *name, uint64_t size,
+                            struct hr_device_rates *rates, hr_error *error)
+{
+    hr_status status;
+    struct hr_device_rates all = {0};
+    const uint32_t room = rates ? rates->struct_size : 0;
+    if (room < sizeof room)
+        return hr__fail(error, HR_EINVAL, nowhere, "measure: %s",
+                        rates ? "struct_size is not set" : "rates is NULL");
+    if (size > most_measured)
+        return hr__fail(error, HR_EINVAL, nowhere, "measure: %llu bytes are too many",
+                        (unsigned long long)size);
+    const struct hr__store *store = store_of(context, name, &status, error);
+    if (!store)
+        return status;
+    status = store->device->ops->measure(store->device, (size_t)(size ? size : usual_measured),
+                                         &all, error);
+    if (status != HR_OK)
+        return status;
+    all.struct_size = room < sizeof all ? room : (uint32_t)sizeof all;
+    memcpy(rates, &all, all.struct_size);
+    return HR_OK;
 }

@@ -52,7 +52,7 @@ command=build/aarch64/headrace_by_qemu
 printf '#!/bin/sh\nexec %s %s "$@"\n' "${qemu[*]}" "$PWD/build/aarch64/bin/headrace" >"$command"
 chmod +x "$command"
 wrapper=(env HEADRACE="$PWD/$command" HR_TEST_IO=threads)
-run_scripts aarch64 cli
+run_scripts aarch64 cli test_bench
 
 echo "$n_passed passed, $n_failed failed, $n_skipped skipped"
 [ "$n_failed" -eq 0 ]

@@ -266,4 +266,5 @@ static const struct hr__device_ops gpu_ops = {
     .lend = hr__gpu_stream_lend,
     .take_back = hr__gpu_stream_take_back,
     .elapsed_ns = hr__gpu_event_elapsed_ns,
+    .measure = hr__gpu_measure,
 };

@@ -7,6 +7,7 @@
  *                  gpu_event   events, and the thread that tells of them
  *                  gpu_kernel  launches of every kind of kernel
  *                  gpu_module  images, loaded once for each device
+ *                  gpu_measure what copies reach
  *
  * Every call of the driver stands between hr__gpu_enter and hr__gpu_leave, so that it finds the
  * device's context, and the user's thread finds its own again. */
@@ -129,6 +130,10 @@ enum hr__memory_kind hr__gpu_memory_kind(struct hr__device *device, const void *
                                          hr_error *error);
 /* At the end of the device, inside of its context: what was not unpinned. */
 void hr__gpu_pins_free(struct hr__gpu_device *device);
+
+/* Rates of copies: see backend.h. */
+hr_status hr__gpu_measure(struct hr__device *device, size_t size, struct hr_device_rates *out,
+                          hr_error *error);
 
 enum { HR__GPU_SCRATCH_BYTES = 16384 };
 

@@ -153,6 +153,7 @@ const struct hr__device_ops hr__host_ops = {
     .query = hr__host_event_query,
     .notify = hr__host_event_notify,
     .elapsed_ns = hr__host_event_elapsed_ns,
+    .measure = hr__host_measure,
 };
 
 const struct hr__backend hr__host_backend = {

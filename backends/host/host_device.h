@@ -71,6 +71,10 @@ hr_status hr__host_event_query(struct hr__event *event, hr_error *error);
 void hr__host_event_notify(struct hr__event *event, int event_fd);
 uint64_t hr__host_event_elapsed_ns(const struct hr__event *from, const struct hr__event *to);
 
+/* Rates of copies: see backend.h. */
+hr_status hr__host_measure(struct hr__device *device, size_t size, struct hr_device_rates *out,
+                           hr_error *error);
+
 /* Kernels: see backend.h. */
 hr_status hr__host_kernel_create(struct hr__device *device, const struct hr_kernel *kernel,
                                  struct hr__kernel **out, hr_error *error);

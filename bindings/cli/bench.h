@@ -1,88 +1,245 @@
 // SPDX-License-Identifier: Apache-2.0
-/* headrace bench: its parts. A case moves the same bytes by one way; the rate of every case counts
- * these, decoded, so that the rates can be compared. */
+/* headrace bench: its parts.
+ *
+ *     ceilings   what the machine does, each thing alone: plain threads (memcpy, read, write, a
+ *                socket), one stage of the library alone, the driver's bare copies
+ *     shapes     pipelines as people build them, each beside the least of the ceilings of its parts
+ *
+ * Both are cases. A case is measured in one or several ways: a ceiling by numbers of threads, a
+ * shape with the default depth and with one chunk at a time. Rates count decoded bytes, so that they
+ * can be compared. */
 #ifndef HR_BENCH_H
 #define HR_BENCH_H
 
 #include "cli.h"
 
-enum { N_SAMPLES = 5, MAX_PARTS = 5, N_CASES = 11 };
+enum {
+    MAX_SAMPLES = 7,
+    LEAST_SAMPLES = 3, /* of what takes long */
+    MAX_WAYS = 16,     /* 1, 2, 4, ... threads, and all */
+    MAX_PARTS = 6,
+    N_CASES = 21
+};
+
+/* The same threads with the same loop, for all samples of a way. */
+struct pool {
+    hr_context *context;
+    hr_loop *loop;
+};
 
 /* Set up once, outside of all clocks. */
 struct bench {
-    uint64_t size; /* bytes that every case moves */
+    uint64_t size;               /* bytes that most cases move */
+    uint64_t packed_of;          /* bytes at the begin of data that cases of zstd move */
+    char device[HR_DEVICE_NAME]; /* as the library names it */
+    bool on_host;
+    long n_cpus; /* usable */
+    unsigned n_widths;
+    unsigned widths[MAX_WAYS]; /* numbers of threads */
+
     unsigned char *data;
-    unsigned char *swapped; /* what the kernel makes of data */
-    unsigned char *packed;  /* data as zstd */
-    uint64_t packed_size;
-    unsigned char *room; /* where memory sinks write */
+    unsigned char *room; /* where memory sinks write; room_size bytes */
     uint64_t room_size;
+    unsigned char *packed; /* the first packed_of bytes of data as zstd */
+    uint64_t packed_size;
+    void *there;     /* data in memory of the device; on the host data itself */
+    void *there_too; /* where device sinks write; on the host room itself */
+    bool is_pinned[2];
+
     char *folder;
     char *in_path;     /* data */
     char *packed_path; /* packed */
     char *out_path;
-    uint32_t crc; /* of data and of swapped, by the library's own check of plain memory */
-    uint32_t swapped_crc;
-    hr_context *context;
-    hr_loop *loop;
-    char packing_failed[HR_ERROR_TEXT]; /* why there is no packed data; "" if there is */
+
+    /* Why there are no files, no packed data, no memory of the device; "" if there are. */
+    char no_files[HR_ERROR_TEXT];
+    char no_packed[HR_ERROR_TEXT];
+    char no_there[HR_ERROR_TEXT];
+
+    struct pool pool; /* of all CPUs */
+    struct pool pools[MAX_WAYS];
+    struct hr_device_rates rates; /* of this round, if it is measured */
+    unsigned rates_round;
+    unsigned round; /* 0: the one that verifies */
 };
-
-enum bench_from { FROM_MEMORY, FROM_FILE, FROM_PACKED_MEMORY, FROM_PACKED_FILE };
-enum bench_to { TO_NULL, TO_MEMORY, TO_FILE };
-
-struct bench_case {
-    const char *name;
-    const char *what;
-    bool (*plain)(struct bench *bench); /* no pipeline: false with errno set */
-    enum bench_from from;
-    enum bench_to to;
-    bool kernel;
-    bool encode;
-    const char *parts[MAX_PARTS]; /* names of cases that measure the stages alone, or none */
-};
-
-extern const struct bench_case bench_cases[N_CASES];
 
 struct sample {
     double wall_s;
     double cpu_s;
-    double overlap; /* these three as the library tells them */
+    double rate;    /* bytes a second */
+    double overlap; /* pipelines: these two as the library tells them */
     double gain;
-    uint64_t out_bytes;
-    uint32_t crc;
 };
+
+/* One way to run a case, and what was measured. */
+struct way {
+    unsigned
+        width; /* ceilings: threads, 0 where they have no number; shapes: depth, 0: the default */
+    uint64_t bytes; /* of each sample */
+    unsigned n;
+    struct sample samples[MAX_SAMPLES];
+    struct hr_stats stats; /* shapes: of the last run */
+};
+
+enum weight {
+    PER_BYTE,
+    PER_PACKED_BYTE,
+    TWICE /* each byte comes by in both directions */
+};
+
+struct part {
+    const char *name; /* of a ceiling; NULL: no more */
+    enum weight weight;
+};
+
+enum from { FROM_MEMORY, FROM_FILE, FROM_PACKED_FILE, FROM_DEVICE, FROM_SOCKET };
+enum to { TO_NULL, TO_MEMORY, TO_FILE, TO_DEVICE };
+
+/* Bytes that a ceiling's sample moves. */
+enum amount {
+    ALL,
+    SOME, /* what takes long, or is a disk's */
+    SHARE /* of what zstd takes, by the number of threads: a sample takes as long with one */
+};
+
+struct bench_case {
+    const char *name;
+    const char *what;
+    bool by_threads; /* ceilings */
+    bool gpu_only;
+    enum amount amount;
+    bool
+        waits_for_gpu; /* CPU time of a thread that waits is no work, and is not counted to parts */
+    /* Ceilings. Runs one sample with way->width threads and fills it; in round 0 it verifies, too.
+     * False with the reason in error. */
+    bool (*run)(struct bench *bench, struct way *way, struct sample *sample, char *error);
+    /* shapes, with run NULL */
+    enum from from;
+    enum to to;
+    const char *kernel;
+    bool encode;
+    struct part parts[MAX_PARTS];
+};
+
+extern const struct bench_case bench_cases[N_CASES];
 
 /* What was measured of a case. */
 struct measured {
     bool wanted;
-    struct sample deep[N_SAMPLES];    /* with the default depth */
-    struct sample shallow[N_SAMPLES]; /* with one chunk at a time; pipelines only */
-    unsigned n;
+    unsigned n_ways;
+    struct way ways[MAX_WAYS];
     char error[HR_ERROR_TEXT]; /* why it was not measured, or "" */
 };
 
-/* ---- bench_setup.c ---- */
+static inline bool is_shape(const struct bench_case *one)
+{
+    return !one->run;
+}
 
-/* Both: false with the reason in error, which has HR_ERROR_TEXT bytes. */
-bool bench_set_up(struct bench *bench, uint64_t size, char *error);
+static inline bool is_verifying(const struct bench *b)
+{
+    return b->round == 0;
+}
+
+/* ---- bench_setup.c, bench_files.c ---- */
+
+/* Both: false with the reason in error, which has HR_ERROR_TEXT bytes: nothing can be measured. Torn
+ * down in any case. */
+bool bench_open(struct bench *bench, const char *device, char *error); /* its threads, the device */
+bool bench_fill(struct bench *bench, uint64_t size, char *error);      /* memory and files */
 void bench_tear_down(struct bench *bench);
 
-/* ---- bench_cases.c ---- */
+/* The default: so that all ends within two or three minutes. */
+uint64_t bench_default_size(void);
 
-/* depth 0: the default. False with the reason in error. */
-bool bench_run(struct bench *bench, const struct bench_case *one, uint32_t depth,
+void bench_make_files(struct bench *bench);
+void bench_drop_files(struct bench *bench);
+
+/* ---- bench_ceilings_threads.c ---- */
+
+bool run_memcpy(struct bench *b, struct way *way, struct sample *sample, char *error);
+bool run_read(struct bench *b, struct way *way, struct sample *sample, char *error);
+bool run_read_direct(struct bench *b, struct way *way, struct sample *sample, char *error);
+bool run_write(struct bench *b, struct way *way, struct sample *sample, char *error);
+bool run_socket(struct bench *b, struct way *way, struct sample *sample, char *error);
+
+/* ---- bench_ceilings_stages.c: one stage of the library alone ---- */
+
+bool run_check(struct bench *b, struct way *way, struct sample *sample, char *error);
+bool run_decode(struct bench *b, struct way *way, struct sample *sample, char *error);
+bool run_encode(struct bench *b, struct way *way, struct sample *sample, char *error);
+bool run_kernel(struct bench *b, struct way *way, struct sample *sample, char *error);
+bool run_sum(struct bench *b, struct way *way, struct sample *sample, char *error);
+
+/* ---- bench_ceilings_copies.c: the driver's ---- */
+
+bool run_h2d(struct bench *b, struct way *way, struct sample *sample, char *error);
+bool run_d2h(struct bench *b, struct way *way, struct sample *sample, char *error);
+bool run_both(struct bench *b, struct way *way, struct sample *sample, char *error);
+bool run_d2d(struct bench *b, struct way *way, struct sample *sample, char *error);
+
+/* ---- bench_shapes.c ---- */
+
+#define BENCH_KERNEL "scale:f32,1.5,0.25"
+
+/* Creates, runs and frees, for a user pays for all of it. stats and sum may be NULL. */
+bool bench_transfer(hr_loop *loop, const struct hr_pipeline_config *config, struct hr_stats *stats,
+                    double *sum, char *error);
+
+/* What a first kernel that is sum:f32 found. */
+bool bench_read_sum(hr_pipeline *pipeline, double *sum, char *error);
+
+bool run_shape(struct bench *b, const struct bench_case *one, struct way *way,
                struct sample *sample, char *error);
 
-/* Whether what the last run of the case left is right. */
-bool bench_verify(struct bench *bench, const struct bench_case *one, const struct sample *sample,
-                  char *error);
+/* Bytes of data that a case moves. */
+uint64_t shape_bytes(const struct bench *b, const struct bench_case *one);
 
-bool is_pipeline(const struct bench_case *one);
+/* ---- bench_verify.c: what was moved is what it should be; false with the reason in error ---- */
 
-/* ---- bench_report.c ---- */
+/* Of bytes at offset of the stream. mapped: data through BENCH_KERNEL. */
+bool verify_bytes(const struct bench *b, const unsigned char *got, uint64_t offset, uint64_t n,
+                  bool mapped, char *error);
+bool verify_sum(const struct bench *b, uint64_t n, double sum, char *error);
+bool verify_file(struct bench *b, uint64_t n, bool mapped, char *error);
+/* Decodes it. */
+bool verify_packed_file(struct bench *b, uint64_t n, char *error);
+bool verify_packed_memory(struct bench *b, const void *packed, uint64_t size, uint64_t n,
+                          char *error);
+bool clear_there_too(struct bench *b, uint64_t n, char *error);
+bool verify_there_too(struct bench *b, uint64_t n, bool mapped, char *error);
+
+/* ---- bench_rounds.c, bench_command.c ---- */
+
+/* Fills what is wanted; stops early if it is interrupted. */
+void bench_rounds(struct bench *bench, struct measured *all);
+
+/* To a file that appears when it is whole; path NULL: nothing. False: said why on stderr. */
+bool bench_write_json(const char *path, void (*print)(const void *what, FILE *out),
+                      const void *what);
+
+/* ---- bench_table.c ---- */
+
+int index_of_case(const char *name); /* -1: there is none */
+
+/* ---- bench_text.c, bench_json.c ---- */
 
 void bench_print(const struct bench *bench, const struct measured *all, FILE *out);
 void bench_print_json(const struct bench *bench, const struct measured *all, FILE *out);
+void bench_print_json_machine(const struct pool *pool, const char *device, FILE *out);
+
+/* ---- bench_tune.c ---- */
+
+struct tune_options {
+    const char *path; /* NULL: the made input */
+    const char *device;
+    uint64_t size; /* of the made input */
+    double limit_s;
+    bool save;
+    const char *json; /* NULL: none */
+};
+
+/* Gives the exit status. */
+int run_tune(const struct tune_options *options);
 
 #endif

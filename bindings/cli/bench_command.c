@@ -1,22 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-/* headrace bench: measures what this machine can do, each thing alone, and pipelines against it.
- *
- * One round runs every case once with the default depth and once with depth 1, so that a machine
- * that slows down or is busy for a while spoils a round and not a case. */
+/* headrace bench: measures what this machine can do, each thing alone, and pipelines against it; or
+ * looks for settings that suit it. */
 #include <argp.h>
 #include <errno.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "bench.h"
 
-enum { KEY_LIST = 256, KEY_JSON, KEY_SIZE };
+enum { KEY_LIST = 256, KEY_JSON, KEY_SIZE, KEY_DEVICE, KEY_TUNE, KEY_SAVE, KEY_LIMIT };
+enum { TUNE_LIMIT_S = 25, MOST_LIMIT_S = 3600 };
 
 struct bench_options {
     bool list;
-    bool some; /* cases were named */
+    bool tune;
+    bool save;
+    const char *limit; /* as it was given */
+    uint64_t limit_s;
     char *json;
-    uint64_t size;
+    uint64_t size; /* 0: the default */
+    const char *device;
+    char *words[N_CASES];
+    unsigned n_words;
     struct measured all[N_CASES];
 };
 
@@ -24,16 +28,40 @@ static const struct argp_option option_table[] = {
     {NULL, 'h', NULL, OPTION_HIDDEN, NULL, -1},
     {"list", KEY_LIST, NULL, 0, "Lists the cases", 0},
     {"json", KEY_JSON, "FILE", 0, "Writes all figures there, too", 0},
-    {"size", KEY_SIZE, "SIZE", 0, "Bytes that each case moves (256M)", 0},
+    {"size", KEY_SIZE, "SIZE", 0, "Bytes that most cases move (by CPUs and memory, up to 2G)", 0},
+    {"device", KEY_DEVICE, "auto|host|cuda:N|hip:N", 0,
+     "As for run: auto is the first GPU, else the host (auto)", 0},
+    {"tune", KEY_TUNE, NULL, 0,
+     "Looks for the chunk, depth, streams and threads that are fastest on this machine for FILE, "
+     "or "
+     "for a made input",
+     1},
+    {"save", KEY_SAVE, NULL, 0, "With --tune: keeps them for 'headrace run' on this machine", 1},
+    {"limit", KEY_LIMIT, "SECONDS", 0, "With --tune: for the search (25)", 1},
     {0},
 };
 
-static int index_of_case(const char *name)
+static void set_size(struct bench_options *o, const char *arg, struct argp_state *state)
 {
-    for (int i = 0; i < N_CASES; i++)
-        if (strcmp(bench_cases[i].name, name) == 0)
-            return i;
-    return -1;
+    if (!parse_size(arg, &o->size) || o->size < 4096 || o->size > UINT64_C(1) << 40)
+        argp_error(state,
+                   "--size %s: a size from 4K to 1T is wanted (K, M, G and T are powers of 1024)",
+                   arg);
+    o->size -= o->size % 4096; /* whole numbers, and pages */
+}
+
+static void set_limit(struct bench_options *o, const char *arg, struct argp_state *state)
+{
+    o->limit = arg;
+    if (!parse_number(arg, &o->limit_s) || o->limit_s < 1 || o->limit_s > MOST_LIMIT_S)
+        argp_error(state, "--limit %s: seconds from 1 to %d are wanted", arg, MOST_LIMIT_S);
+}
+
+static void add_word(struct bench_options *o, char *arg, struct argp_state *state)
+{
+    if (o->n_words == N_CASES)
+        argp_error(state, "at most %d words", N_CASES);
+    o->words[o->n_words++] = arg;
 }
 
 /* A case is told with its parts. */
@@ -45,8 +73,26 @@ static void want(struct bench_options *o, const char *name, struct argp_state *s
         return;
     }
     o->all[i].wanted = true;
-    for (unsigned part = 0; part < MAX_PARTS && bench_cases[i].parts[part]; part++)
-        o->all[index_of_case(bench_cases[i].parts[part])].wanted = true;
+    for (unsigned k = 0; k < MAX_PARTS && bench_cases[i].parts[k].name; k++) {
+        const int part = index_of_case(bench_cases[i].parts[k].name);
+        o->all[part].wanted = true;
+    }
+}
+
+static void check(struct bench_options *o, struct argp_state *state)
+{
+    if (!o->tune && (o->save || o->limit))
+        argp_error(state, "--%s goes with --tune", o->save ? "save" : "limit");
+    if (o->tune && o->n_words > 1)
+        argp_error(state, "--tune takes one FILE");
+    if (o->tune && o->n_words && o->size)
+        argp_error(state, "--size is of the made input, but %s is given", o->words[0]);
+    for (unsigned i = 0; i < o->n_words && !o->tune; i++)
+        want(o, o->words[i], state);
+    for (unsigned i = 0; i < N_CASES && !o->n_words; i++)
+        o->all[i].wanted = true;
+    if (!o->size)
+        o->size = bench_default_size();
 }
 
 static error_t parse_option(int key, char *arg, struct argp_state *state)
@@ -63,20 +109,30 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
         o->json = arg;
         return 0;
     case KEY_SIZE:
-        if (!parse_size(arg, &o->size) || o->size < 4096 || o->size > UINT64_C(1) << 40)
+        set_size(o, arg, state);
+        return 0;
+    case KEY_DEVICE:
+        if (!is_device_word(arg))
             argp_error(state,
-                       "--size %s: a size from 4K to 1T is wanted (K, M, G and T are powers "
-                       "of 1024)",
+                       "--device %s: one of auto, host, cuda:N and hip:N is wanted, or for N a "
+                       "UUID (GPU-...) or a PCI address",
                        arg);
-        o->size -= o->size % 4; /* whole numbers */
+        o->device = arg;
+        return 0;
+    case KEY_TUNE:
+        o->tune = true;
+        return 0;
+    case KEY_SAVE:
+        o->save = true;
+        return 0;
+    case KEY_LIMIT:
+        set_limit(o, arg, state);
         return 0;
     case ARGP_KEY_ARG:
-        want(o, arg, state);
-        o->some = true;
+        add_word(o, arg, state);
         return 0;
     case ARGP_KEY_END:
-        for (unsigned i = 0; i < N_CASES && !o->some; i++)
-            o->all[i].wanted = true;
+        check(o, state);
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -86,111 +142,101 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 static const struct argp parser = {
     .options = option_table,
     .parser = parse_option,
-    .args_doc = "[CASE...]",
-    .doc = "Measures what this machine can do, each thing alone, and pipelines against the slowest "
-           "of their parts.\v"
-           "Takes about four times SIZE of memory and three times SIZE in files under TMPDIR "
-           "(/tmp), which are removed at the end. Every case is verified before it is measured.\n\n"
-           "Exit status: 0 every case was measured, 1 some were not, 2 the command line is wrong, "
-           "130 interrupted.",
+    .args_doc = "[CASE...]\n--tune [FILE]",
+    .doc =
+        "Measures what this machine can do, each thing alone, and then pipelines, each beside the "
+        "least of the ceilings of its parts. Or looks for settings that suit it.\v"
+        "Takes up to six times SIZE of memory, a bit more than twice SIZE in files under TMPDIR "
+        "(/tmp), which are removed at the end, and with a GPU twice SIZE of its memory. Every "
+        "case is verified before it is measured; one that cannot be measured tells why, and the "
+        "others go on.\n\n"
+        "Exit status: 0 every case was measured, but those of a GPU where there is none; 1 some "
+        "were not, 2 the command line is wrong, 130 interrupted.",
 };
 
-/* Verified, which also warms caches and leases. */
-static void prove(struct bench *b, struct measured *m, unsigned i)
-{
-    struct sample sample;
-    if (m->wanted && bench_run(b, &bench_cases[i], 0, &sample, m->error))
-        bench_verify(b, &bench_cases[i], &sample, m->error);
-}
-
-static bool run_both(struct bench *b, struct measured *m, unsigned i)
-{
-    const struct bench_case *one = &bench_cases[i];
-    return bench_run(b, one, 0, &m->deep[m->n], m->error) &&
-           (!is_pipeline(one) || bench_run(b, one, 1, &m->shallow[m->n], m->error));
-}
-
-/* A case that fails once is not told at all. */
-static void measure(struct bench *b, struct measured *m, unsigned i)
-{
-    if (m->wanted && !m->error[0])
-        m->n = run_both(b, m, i) ? m->n + 1 : 0;
-}
-
-static void tell_round(int round)
-{
-    if (!isatty(STDERR_FILENO))
-        return;
-    if (round < 0)
-        fputs("verifying", stderr);
-    else
-        fprintf(stderr, "\rround %d of %d", round + 1, N_SAMPLES);
-}
-
-static void run_rounds(struct bench *b, struct measured *all)
-{
-    for (int round = -1; round < N_SAMPLES; round++) {
-        tell_round(round);
-        for (unsigned i = 0; i < N_CASES && !interrupted(); i++) {
-            if (round < 0)
-                prove(b, &all[i], i);
-            else
-                measure(b, &all[i], i);
-        }
-    }
-    if (isatty(STDERR_FILENO))
-        fprintf(stderr, "\r%15s\r", "");
-}
-
-static bool write_json(const struct bench *b, const struct bench_options *o)
+bool bench_write_json(const char *path, void (*print)(const void *what, FILE *out),
+                      const void *what)
 {
     struct whole_file file;
-    if (!o->json)
+    if (!path)
         return true;
-    if (whole_file_open(&file, o->json)) {
-        bench_print_json(b, o->all, file.stream);
+    if (whole_file_open(&file, path)) {
+        print(what, file.stream);
         if (whole_file_close(&file))
             return true;
     }
-    fprintf(stderr, "headrace: --json %s: %s\n", o->json, strerror(errno));
+    fprintf(stderr, "headrace: --json %s: %s\n", path, strerror(errno));
     return false;
+}
+
+struct told {
+    const struct bench *bench;
+    const struct measured *all;
+};
+
+static void print_told(const void *what, FILE *out)
+{
+    const struct told *told = what;
+    bench_print_json(told->bench, told->all, out);
+}
+
+static bool all_measured(const struct bench *b, const struct measured *all)
+{
+    for (unsigned i = 0; i < N_CASES; i++)
+        if (all[i].wanted && all[i].error[0] && !(bench_cases[i].gpu_only && b->on_host))
+            return false;
+    return true;
+}
+
+static int measure(struct bench *b, struct bench_options *o)
+{
+    const struct told told = {b, o->all};
+    bench_rounds(b, o->all);
+    if (interrupted()) {
+        fputs("headrace: interrupted: nothing is told of half a measurement\n", stderr);
+        return EXIT_INTERRUPTED;
+    }
+    bench_print(b, o->all, stdout);
+    const int code = finish_stdout();
+    const bool written = bench_write_json(o->json, print_told, &told);
+    return written && all_measured(b, o->all) ? code : EXIT_TRANSFER;
 }
 
 static int run_bench(struct bench_options *o)
 {
-    struct bench bench;
+    static struct bench bench;
     char error[HR_ERROR_TEXT];
     int code = EXIT_TRANSFER;
-    if (!bench_set_up(&bench, o->size, error)) {
+    if (bench_open(&bench, o->device, error) && bench_fill(&bench, o->size, error))
+        code = measure(&bench, o);
+    else
         fprintf(stderr, "headrace: bench: %s\n", error);
-    } else {
-        run_rounds(&bench, o->all);
-        if (interrupted()) {
-            fputs("headrace: interrupted: nothing is told of half a measurement\n", stderr);
-            code = EXIT_INTERRUPTED;
-        } else {
-            bench_print(&bench, o->all, stdout);
-            code = finish_stdout();
-            if (!write_json(&bench, o))
-                code = EXIT_TRANSFER;
-        }
-    }
-    for (unsigned i = 0; i < N_CASES; i++)
-        if (o->all[i].error[0] && code == EXIT_DONE)
-            code = EXIT_TRANSFER;
     bench_tear_down(&bench);
     return code;
 }
 
+static int list_cases(void)
+{
+    for (unsigned i = 0; i < N_CASES; i++)
+        printf("%-16s %s\n", bench_cases[i].name, bench_cases[i].what);
+    return finish_stdout();
+}
+
 int command_bench(int argc, char **argv)
 {
-    static struct bench_options options = {.size = 256u << 20};
-    argp_parse(&parser, argc, argv, 0, NULL, &options);
-    if (options.list) {
-        for (unsigned i = 0; i < N_CASES; i++)
-            printf("%-14s %s\n", bench_cases[i].name, bench_cases[i].what);
-        return finish_stdout();
-    }
+    static struct bench_options options = {.device = "auto", .limit_s = TUNE_LIMIT_S};
+    struct bench_options *o = &options;
+    argp_parse(&parser, argc, argv, 0, NULL, o);
+    if (o->list)
+        return list_cases();
     catch_interrupts(NULL);
-    return run_bench(&options);
+    if (!o->tune)
+        return run_bench(o);
+    const struct tune_options tune = {.path = o->words[0],
+                                      .device = o->device,
+                                      .size = o->size,
+                                      .limit_s = (double)o->limit_s,
+                                      .save = o->save,
+                                      .json = o->json};
+    return run_tune(&tune);
 }

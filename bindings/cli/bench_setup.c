@@ -1,19 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The bytes that the cases move, in memory and in files of a temporary folder. */
+/* Memory of the host and of the device, threads, and what is in them before the first round. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
+#include <sys/mman.h>
 
-#include "bench.h"
+#include "bench_tools.h"
 
-static bool told(char *error, const char *what)
+static const uint64_t least_size = 128 << 20;
+static const uint64_t most_size = UINT64_C(2) << 30;
+static const uint64_t size_for_cpu = 128 << 20;
+static const uint64_t packed_for_cpu = 32 << 20;
+enum { PART_OF_MEMORY = 24 }; /* six copies of it may be there, and others want memory, too */
+
+static uint64_t at_most(uint64_t a, uint64_t b)
 {
-    snprintf(error, HR_ERROR_TEXT, "%s: %s", what, strerror(errno));
-    return false;
+    return a < b ? a : b;
 }
 
-/* A slow wave with noise in the low bits: packs to a good half, as measured values do. */
+uint64_t bench_default_size(void)
+{
+    struct machine m;
+    look_at_machine(&m);
+    const uint64_t by_cpus = size_for_cpu * (uint64_t)(m.n_cpus > 0 ? m.n_cpus : 1);
+    const uint64_t size = at_most(at_most(by_cpus, most_size), m.memory_bytes / PART_OF_MEMORY);
+    return size < least_size ? least_size : size - size % (1 << 20);
+}
+
+/* A slow wave with noise in the low bits: packs to a good half, as measured values do. Numbers from
+ * 1 to 2. */
 static void fill(struct bench *b)
 {
     uint32_t noise = 2463534242u;
@@ -24,124 +39,158 @@ static void fill(struct bench *b)
         noise ^= noise << 5;
         wave += noise & 0xff;
         const uint32_t word = 0x3f800000u | (wave & 0x007ff000u) | (noise >> 20);
-        const uint32_t other = __builtin_bswap32(word);
         memcpy(b->data + i, &word, sizeof word);
-        memcpy(b->swapped + i, &other, sizeof other);
     }
+}
+
+/* Touched, so that no case pays for its pages. */
+static unsigned char *take(uint64_t size)
+{
+    void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED)
+        return NULL;
+    madvise(memory, size, MADV_HUGEPAGE);
+    memset(memory, 1, size);
+    return memory;
 }
 
 static bool get_memory(struct bench *b, char *error)
 {
-    b->room_size = b->size + b->size / 8 + (1 << 20); /* packed bytes may be more */
-    b->data = malloc(b->size);
-    b->swapped = malloc(b->size);
-    b->packed = malloc(b->room_size);
-    b->room = malloc(b->room_size);
-    if (!b->data || !b->swapped || !b->packed || !b->room)
-        return told(error, "memory for the data, choose a smaller --size");
-    memset(b->room, 1, b->room_size); /* touched, so that no case pays for its pages */
-    memset(b->packed, 1, b->room_size);
+    b->room_size = b->size + b->packed_of + b->packed_of / 8 + (1 << 20); /* see bench_verify.c */
+    b->data = take(b->size);
+    b->room = take(b->room_size);
+    if (!b->data || !b->room)
+        return bench_told(error, "memory for the data, choose a smaller --size");
     fill(b);
     return true;
 }
 
-static char *path_in(const char *folder, const char *name)
+/* Numbers of threads: 1, 2, 4, ... and all. */
+static void choose_widths(struct bench *b)
 {
-    char *path = NULL;
-    return asprintf(&path, "%s/%s", folder, name) < 0 ? NULL : path;
+    const unsigned most = b->n_cpus > 0 ? (unsigned)b->n_cpus : 1;
+    for (unsigned width = 1; width < most && b->n_widths + 1 < MAX_WAYS; width *= 2)
+        b->widths[b->n_widths++] = width;
+    b->widths[b->n_widths++] = most;
 }
 
-static bool make_folder(struct bench *b, char *error)
-{
-    const char *parent = getenv("TMPDIR");
-    b->folder = path_in(parent && *parent ? parent : "/tmp", "headrace-bench-XXXXXX");
-    if (!b->folder || !mkdtemp(b->folder)) {
-        told(error, b->folder ? b->folder : "memory");
-        free(b->folder);
-        b->folder = NULL;
-        return false;
-    }
-    b->in_path = path_in(b->folder, "in");
-    b->packed_path = path_in(b->folder, "packed");
-    b->out_path = path_in(b->folder, "out");
-    return (b->in_path && b->packed_path && b->out_path) || told(error, b->folder);
-}
-
-static bool write_file(const char *path, const unsigned char *data, uint64_t size, char *error)
-{
-    FILE *file = fopen(path, "wb");
-    const bool written = file && fwrite(data, 1, size, file) == size;
-    if (file && fclose(file) == 0 && written)
-        return true;
-    return told(error, path);
-}
-
-/* The stream that the null sink sees is checked against nothing but itself: the same bytes must
- * give the same CRC-32 by every other way. */
-static bool get_crc(struct bench *b, unsigned char *data, uint32_t *crc, char *error)
-{
-    const struct bench_case check = {.name = "check", .from = FROM_MEMORY, .to = TO_NULL};
-    struct bench view = *b;
-    struct sample sample;
-    view.data = data;
-    if (!bench_run(&view, &check, 0, &sample, error))
-        return false;
-    *crc = sample.crc;
-    return true;
-}
-
-/* Cases that need packed data tell the reason if this fails; the others go on. */
-static void pack(struct bench *b)
-{
-    const struct bench_case encode = {.from = FROM_MEMORY, .to = TO_MEMORY, .encode = true};
-    struct sample sample;
-    if (!bench_run(b, &encode, 0, &sample, b->packing_failed))
-        return;
-    b->packed_size = sample.out_bytes;
-    memcpy(b->packed, b->room, b->packed_size);
-    write_file(b->packed_path, b->packed, b->packed_size, b->packing_failed);
-}
-
-bool bench_set_up(struct bench *b, uint64_t size, char *error)
+static bool open_pool(struct bench *b, char *error)
 {
     hr_error why = {0};
     const struct hr_context_config config = {.struct_size = sizeof config,
                                              .max_memory = UINT64_MAX};
-    *b = (struct bench){.size = size};
-    hr_status status = hr_context_create(&config, &b->context, &why);
+    hr_status status = hr_context_create(&config, &b->pool.context, &why);
     if (status == HR_OK)
-        status = hr_loop_create(b->context, NULL, &b->loop, &why);
+        status = hr_loop_create(b->pool.context, NULL, &b->pool.loop, &why);
+    if (status != HR_OK)
+        snprintf(error, HR_ERROR_TEXT, "%s", why.text);
+    return status == HR_OK;
+}
+
+/* Which device a word means is in the statistics of a transfer that visits it. */
+static bool find_device(struct bench *b, const char *device, char *error)
+{
+    struct hr_stats stats;
+    unsigned char byte = 0;
+    const struct hr_source source = {
+        .struct_size = sizeof source, .kind = HR_MEMORY, .data = &byte, .size = 1};
+    const struct hr_pipeline_config config = {
+        .struct_size = sizeof config,
+        .n_sources = 1,
+        .sources = &source,
+        .sink = {.struct_size = sizeof config.sink, .kind = HR_DEVICE},
+        .device = device,
+    };
+    if (!bench_transfer(b->pool.loop, &config, &stats, NULL, error))
+        return false;
+    snprintf(b->device, sizeof b->device, "%s", stats.device);
+    b->on_host = strcmp(b->device, "host") == 0;
+    return true;
+}
+
+/* Memory of the device that has the data, and some that has nothing yet. */
+static bool fill_device(struct bench *b, char *error)
+{
+    hr_error why = {0};
+    hr_status status = hr_device_alloc(b->pool.context, b->device, b->size, &b->there, &why);
+    if (status == HR_OK)
+        status = hr_device_alloc(b->pool.context, b->device, b->size, &b->there_too, &why);
     if (status != HR_OK) {
         snprintf(error, HR_ERROR_TEXT, "%s", why.text);
         return false;
     }
-    if (!get_memory(b, error) || !make_folder(b, error) ||
-        !write_file(b->in_path, b->data, b->size, error) || !get_crc(b, b->data, &b->crc, error) ||
-        !get_crc(b, b->swapped, &b->swapped_crc, error))
+    const struct hr_source source = {
+        .struct_size = sizeof source, .kind = HR_MEMORY, .data = b->data, .size = b->size};
+    const struct hr_pipeline_config config = {
+        .struct_size = sizeof config,
+        .n_sources = 1,
+        .sources = &source,
+        .sink = {.struct_size = sizeof config.sink,
+                 .kind = HR_DEVICE,
+                 .data = b->there,
+                 .size = b->size},
+        .device = b->device,
+    };
+    return bench_transfer(b->pool.loop, &config, NULL, NULL, error);
+}
+
+static void pin(struct bench *b)
+{
+    b->is_pinned[0] = hr_pin(b->pool.context, b->device, b->data, b->size, NULL) == HR_OK;
+    b->is_pinned[1] = hr_pin(b->pool.context, b->device, b->room, b->room_size, NULL) == HR_OK;
+}
+
+bool bench_open(struct bench *b, const char *device, char *error)
+{
+    struct machine m;
+    look_at_machine(&m);
+    *b = (struct bench){.n_cpus = m.n_cpus};
+    choose_widths(b);
+    return open_pool(b, error) && find_device(b, device, error);
+}
+
+bool bench_fill(struct bench *b, uint64_t size, char *error)
+{
+    b->size = size;
+    b->packed_of = at_most(size, packed_for_cpu * (uint64_t)(b->n_cpus > 0 ? b->n_cpus : 1));
+    if (!get_memory(b, error))
         return false;
-    pack(b);
+    if (b->on_host) {
+        b->there = b->data;
+        b->there_too = b->room;
+    } else {
+        pin(b);
+        fill_device(b, b->no_there);
+    }
+    bench_make_files(b);
     return true;
 }
 
-static void drop(char *path)
+static void give_back_device(struct bench *b)
 {
-    if (path)
-        unlink(path);
-    free(path);
+    if (b->is_pinned[0])
+        hr_unpin(b->pool.context, b->device, b->data);
+    if (b->is_pinned[1])
+        hr_unpin(b->pool.context, b->device, b->room);
+    if (b->there != b->data)
+        hr_device_free(b->pool.context, b->device, b->there);
+    if (b->there_too != b->room)
+        hr_device_free(b->pool.context, b->device, b->there_too);
 }
 
 void bench_tear_down(struct bench *b)
 {
-    drop(b->in_path);
-    drop(b->packed_path);
-    drop(b->out_path);
-    if (b->folder)
-        rmdir(b->folder);
-    free(b->folder);
-    free(b->data);
-    free(b->swapped);
-    free(b->packed);
-    free(b->room);
-    hr_loop_free(b->loop);
-    hr_context_free(b->context);
+    bench_drop_files(b);
+    if (b->pool.context)
+        give_back_device(b);
+    if (b->data)
+        munmap(b->data, b->size);
+    if (b->room)
+        munmap(b->room, b->room_size);
+    for (unsigned i = 0; i < MAX_WAYS; i++) {
+        hr_loop_free(b->pools[i].loop);
+        hr_context_free(b->pools[i].context);
+    }
+    hr_loop_free(b->pool.loop);
+    hr_context_free(b->pool.context);
 }

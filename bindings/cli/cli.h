@@ -14,6 +14,15 @@ enum { MAX_SOURCES = 1024, MAX_KERNELS = 64, MAX_DEVICES = 64 };
 enum stats_format { STATS_NONE, STATS_TEXT, STATS_JSON, STATS_UNSET };
 enum progress_choice { PROGRESS_AUTO, PROGRESS_ON, PROGRESS_OFF };
 
+/* Options that are not taken from kept settings. */
+enum given {
+    GIVEN_CHUNK = 1,
+    GIVEN_DEPTH = 2,
+    GIVEN_STREAMS = 4,
+    GIVEN_THREADS = 8,
+    GIVEN_MEMORY = 16
+};
+
 /* The words of `headrace run`, already in the library's structs where these have a place. */
 struct options {
     char *ends[MAX_SOURCES + 1]; /* sources, then the sink */
@@ -26,6 +35,8 @@ struct options {
     char *stats_file;        /* NULL: stderr */
     bool sink_looks_encoded; /* by its name, but it is not asked for */
     char *result;            /* a path, or "-" */
+    uint32_t given;          /* enum given */
+    uint32_t no_tuned;       /* settings that were kept are not taken */
 
     const char *kernel_words[MAX_KERNELS]; /* as they were given, for reports */
     struct hr_kernel kernels[MAX_KERNELS];
@@ -152,6 +163,9 @@ void print_report_json(const struct report *report, const hr_error *error, hr_pi
 /* Of the resource that the stage works with, 0 to 1. */
 double stage_utilisation(const struct hr_stats *stats, enum hr_stage stage);
 
+/* "decode (4 CPU workers together 97 % busy, of it decode 80 %)" */
+void print_bottleneck(const struct report *report, FILE *out);
+
 /* "CPU workers", "I/O", ... */
 const char *resource_word(const struct report *report, enum hr_stage stage);
 
@@ -195,11 +209,18 @@ void json_text(FILE *out, const char *text);
 struct machine {
     char cpu[128];
     char system[256];
-    long n_cpus; /* that the process may use */
+    char kernel[96]; /* its release */
+    char host[65];   /* its name */
+    long n_cpus;     /* that the process may use */
     uint64_t memory_bytes;
+    double load[3]; /* averages of the last 1, 5 and 15 minutes */
 };
 
 void look_at_machine(struct machine *machine);
+
+/* The present device that the library lists under a name, or under what may stand in place of its
+ * number; "auto" is the first GPU, else the host. False: there is none. */
+bool find_listed_device(const char *name, struct hr_device *out);
 
 uint64_t now_ns(void); /* of a clock that only goes on */
 

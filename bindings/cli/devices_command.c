@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "selftest.h"
+#include "tuned.h"
 
 enum { KEY_JSON = 256, KEY_SELFTEST, KEY_LIMIT, LIMIT_S = 60, MOST_LIMIT_S = 3600 };
 
@@ -87,6 +88,7 @@ static void print_text(const struct hr_device *devices, size_t n, const char *io
                    d->uuid[0] ? ", " : "", d->uuid);
     }
     printf("%-8s %-8s %s%s\n", "I/O", io, *why ? "because " : "", why);
+    print_tuned_text();
 }
 
 static void print_field(const char *key, const char *value)
@@ -111,6 +113,7 @@ static void print_json(const struct hr_device *devices, size_t n, const char *io
     }
     printf("],\n \"io\": \"%s\"", io);
     print_field("io_why", why);
+    print_tuned_json();
     puts("}");
 }
 

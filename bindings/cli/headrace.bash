@@ -5,10 +5,10 @@ _headrace_kernels='cast: scale: bswap:2 bswap:4 bswap:8 shuffle: unshuffle: filt
     max: histogram count: crc32'
 _headrace_run='--offset --length --decode --dict --window-log --encode --frame --device --kernel
     --kernel-source --kernel-image --entry --unit --out-unit --kernel-args --chunk --depth --memory
-    --streams --threads --io --direct --unordered --fsync --strict --min-fill --max-wait --connect-timeout
+    --streams --threads --no-tuned --io --direct --unordered --fsync --strict --min-fill --max-wait --connect-timeout
     --idle-timeout --progress --no-progress --stats --stats-file
     --trace --result --help --usage --version'
-_headrace_bench='--list --json --size --help --usage --version'
+_headrace_bench='--list --json --size --device --tune --save --limit --help --usage --version'
 _headrace_devices='--json --selftest --limit --help --usage --version'
 
 # The words that an option takes, in $words; files if $files is set.
@@ -17,7 +17,7 @@ _headrace_values() { # COMMAND OPTION
     case $1:$2 in
     run:--decode) words='auto none zstd' ;;
     run:--encode) words='none zstd zstd:' ;;
-    run:--device) words='auto host cuda:0 cuda:GPU- hip:0 hip:GPU-' ;;
+    run:--device | bench:--device) words='auto host cuda:0 cuda:GPU- hip:0 hip:GPU-' ;;
     devices:--selftest) # its word follows an equal sign only
         [[ $typed == --*=* ]] || return 1
         words='auto host cuda:0 cuda:GPU- hip:0 hip:GPU-'
@@ -31,7 +31,7 @@ _headrace_values() { # COMMAND OPTION
     run:--offset | run:--length | run:--window-log | run:--frame | run:--entry | run:--unit) ;;
     run:--out-unit | run:--chunk | run:--depth | run:--streams | run:--threads | run:--min-fill) ;;
     run:--max-wait | run:--memory | run:--connect-timeout | run:--idle-timeout | bench:--size) ;;
-    devices:--limit) ;;
+    devices:--limit | bench:--limit) ;;
     *) return 1 ;;
     esac
 }
@@ -59,6 +59,8 @@ _headrace() {
         esac
     elif [ "$command" = run ]; then
         words='null: peer: device: tcp:// tcp-listen:// unix: unix-listen: fd:' files=1
+    elif [[ $command == bench && " $line " == *' --tune '* ]]; then
+        files=1
     elif [ "$command" = bench ]; then
         words=$("${COMP_WORDS[0]}" bench --list 2>/dev/null | while read -r name _; do echo "$name"; done)
     fi

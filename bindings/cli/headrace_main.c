@@ -11,6 +11,7 @@ static const char usage[] =
     "Usage: headrace run SOURCE... SINK [OPTION...]\n"
     "       headrace devices [--selftest[=DEVICE]] [--json]\n"
     "       headrace bench [--list|CASE...] [OPTION...]\n"
+    "       headrace bench --tune [FILE] [--save] [OPTION...]\n"
     "       headrace --version\n"
     "       headrace --help\n"
     "\n"
@@ -19,7 +20,8 @@ static const char usage[] =
     "\n"
     "  run      moves a stream from its sources to its sink\n"
     "  devices  lists what kernels can run on, and why something is absent; or checks it\n"
-    "  bench    measures what this machine can do, and the pipeline against it\n"
+    "  bench    measures what this machine can do, and the pipeline against it; or looks\n"
+    "           for settings that suit it\n"
     "\n"
     "'headrace COMMAND --help' lists the options of a command.\n";
 

@@ -28,6 +28,7 @@ enum {
     KEY_MEMORY,
     KEY_STREAMS,
     KEY_THREADS,
+    KEY_NO_TUNED,
     KEY_IO,
     KEY_DIRECT,
     KEY_UNORDERED,
@@ -91,6 +92,8 @@ static const struct argp_option option_table[] = {
     {"memory", KEY_MEMORY, "SIZE", 0, "Bytes that the transfer may lease (1G)", 3},
     {"streams", KEY_STREAMS, "N", 0, "Kernels that run at once (what suits the device)", 3},
     {"threads", KEY_THREADS, "N", 0, "CPU workers (one for each usable CPU)", 3},
+    {"no-tuned", KEY_NO_TUNED, NULL, 0,
+     "Does not take the settings that 'headrace bench' kept for this machine and device", 3},
     {"io", KEY_IO, "auto|uring|threads", 0, "What reads and writes (auto)", 3},
     {"direct", KEY_DIRECT, "auto|on|off", 0,
      "Files past the page cache; auto: what it does not hold (auto)", 3},
@@ -161,6 +164,7 @@ static const struct field fields[] = {
     {KEY_MEMORY, FIELD_SIZE, AT(context.max_memory), 0, INT64_MAX, NULL},
     {KEY_STREAMS, FIELD_NUMBER, AT(config.n_streams), 0, 1024, NULL},
     {KEY_THREADS, FIELD_NUMBER, AT(context.n_threads), 0, 4096, NULL},
+    {KEY_NO_TUNED, FIELD_FLAG, AT(no_tuned), 0, 1, NULL},
     {KEY_IO, FIELD_WORD, AT(loop.io), 0, 0, io_words},
     {KEY_DIRECT, FIELD_WORD, AT(config.direct), 0, 0, direct_words},
     {KEY_UNORDERED, FIELD_FLAG, AT(config.flags), 0, HR_UNORDERED, NULL},
@@ -181,7 +185,7 @@ static const char *option_name(int key)
     const struct argp_option *option = option_table;
     while (option->key != key)
         option++;
-    return option->name;
+    return option->name ? option->name : ""; /* only headings have none */
 }
 
 static uint64_t number_of(const struct field *field, const char *arg, struct argp_state *state)
@@ -235,6 +239,25 @@ static void set_field(struct options *o, const struct field *field, char *arg,
     case FIELD_FLAG:
         *(uint32_t *)at |= (uint32_t)field->most;
         break;
+    }
+}
+
+/* What is given is not taken from kept settings, be it the default. */
+static uint32_t given_by(int key)
+{
+    switch (key) {
+    case KEY_CHUNK:
+        return GIVEN_CHUNK;
+    case KEY_DEPTH:
+        return GIVEN_DEPTH;
+    case KEY_STREAMS:
+        return GIVEN_STREAMS;
+    case KEY_THREADS:
+        return GIVEN_THREADS;
+    case KEY_MEMORY:
+        return GIVEN_MEMORY;
+    default:
+        return 0;
     }
 }
 
@@ -309,6 +332,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
     for (unsigned i = 0; i < sizeof fields / sizeof fields[0]; i++)
         if (fields[i].key == key) {
             set_field(o, &fields[i], arg, state);
+            o->given |= given_by(key);
             return 0;
         }
     return ARGP_ERR_UNKNOWN;

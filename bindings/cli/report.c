@@ -58,8 +58,7 @@ static unsigned n_sharing(const struct hr_stats *s, enum hr_stage stage)
     return n;
 }
 
-/* "decode (4 CPU workers together 97 % busy, of it decode 80 %)" */
-static void print_bottleneck(const struct report *r, FILE *out)
+void print_bottleneck(const struct report *r, FILE *out)
 {
     const enum hr_stage stage = (enum hr_stage)r->stats.bottleneck;
     const struct hr_stage_stats *one = &r->stats.stages[stage];

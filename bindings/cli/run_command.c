@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli.h"
+#include "tuned.h"
 
 /* Freed by the main thread, and handlers run there alone: the library's threads take no signals. */
 static _Atomic(hr_pipeline *) running;
@@ -172,6 +172,8 @@ int command_run(int argc, char **argv)
         o->sources[0].length = o->length;
     }
     o->config.kernels = o->config.n_kernels ? o->kernels : NULL;
+    if (!use_tuned(o))
+        return EXIT_TRANSFER;
     o->context.log = take_note;
     if (o->config.flags & HR_STRICT && o->loop.io == HR_IO_AUTO)
         o->loop.io = HR_IO_URING;

@@ -413,6 +413,29 @@ hr_status hr_pin(hr_context *context, const char *device, void *memory, uint64_t
                  hr_error *error) HR_MUST_CHECK;
 void hr_unpin(hr_context *context, const char *device, void *memory);
 
+/* What the driver's bare copies reach, in bytes a second: what no pipeline on the device exceeds. Of
+ * a few runs the fastest; each is several copies back to back on a stream, timed by the clock on the
+ * wall from the first call to the driver to the end of the wait for the last copy. */
+struct hr_device_rates {
+    uint32_t struct_size;
+    uint32_t
+        is_pinned; /* 0: the driver refused to register the host's memory, so copies are slow */
+    double h2d;    /* 0 on the host, as the next two: nothing has to go there */
+    double d2h;
+    double both; /* there and back at once, the sum of both */
+    double d2d;  /* within the device, where each byte is read and written: what a kernel that is
+                    bound by memory can reach; on the host one thread's memcpy */
+};
+
+/* Measures copies of size bytes each (0: 64 MiB), for which it takes twice as much memory of the host
+ * and of the device; that they give the right bytes is checked before. rates->struct_size is set by
+ * the caller. Thread: any, but other work on the device slows what is measured. Blocks: for some tens
+ * of milliseconds, and as long as the memory takes.
+ * Fails: as a pipeline that names the device; HR_EINVAL, HR_ENOMEM; HR_EDEVICE also if the bytes
+ * came back changed. */
+hr_status hr_device_measure(hr_context *context, const char *device, uint64_t size,
+                            struct hr_device_rates *rates, hr_error *error) HR_MUST_CHECK;
+
 /* ---- Pipeline ------------------------------------------------------------------------------ */
 
 typedef struct hr_pipeline hr_pipeline;

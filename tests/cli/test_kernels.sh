@@ -7,7 +7,7 @@ headrace=$(realpath "${HEADRACE:-build/test/bin/headrace}") || exit 1
 work=$(mktemp -d) || exit 1
 trap 'cd /; rm -rf "$work"' EXIT
 cd "$work" || exit 1
-export LC_ALL=C TMPDIR=$work
+export LC_ALL=C TMPDIR=$work XDG_CONFIG_HOME=$work/config
 set -o pipefail
 bad=0
 head -c 240000 /dev/urandom >in

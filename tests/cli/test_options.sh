@@ -9,7 +9,7 @@ cli=$(realpath "$(dirname "$0")/../../bindings/cli") || exit 1
 work=$(mktemp -d) || exit 1
 trap 'cd /; rm -rf "$work"' EXIT
 cd "$work" || exit 1
-export LC_ALL=C TMPDIR=$work
+export LC_ALL=C TMPDIR=$work XDG_CONFIG_HOME=$work/config
 set -o pipefail
 bad=0
 head -c 300007 /dev/urandom >in
@@ -65,8 +65,7 @@ wrong_words() {
         refuses "unrecognized option '--wrong'" out --wrong &&
         says 2 "there is no command 'copy'; there are run, devices and bench" hr copy a b &&
         [ "$(wc -l <../said)" = 2 ] && grep "^Try 'headrace --help'" ../said &&
-        says 2 "Usage:" hr && says 2 "too much" hr devices all &&
-        says 2 "'headrace bench --list'" hr bench nothing && says 2 "from 4K" hr bench --size 1
+        says 2 "Usage:" hr && says 2 "too much" hr devices all
 }
 wrong_together() {
     refuses "one source" ../in out --offset 1 &&
@@ -200,8 +199,9 @@ completes() {
         [ "$(offered "headrace run a unix-l")" = unix-listen: ] &&
         [ "$(offered "headrace run a --kernel his")" = histogram ] &&
         [ "$(offered "headrace run a --kernel bswap:")" = $'2\n4\n8' ] &&
-        [ "$(offered "headrace bench file-")" = $'file-null\nfile-file' ] || return
+        [ "$(offered "headrace bench load")" = $'load\nload-zst' ] || return
     touch filed && [ "$(offered "headrace run fil")" = filed ] &&
+        [ "$(offered "headrace bench --tune fil")" = filed ] &&
         [ "$(offered "headrace run a b --dict fil")" = filed ]
 }
 enum_words_agree() { # between --help and the completion
@@ -386,21 +386,6 @@ assert len(host) == 1 and host[0]['present'] is True
 assert all(d['present'] or d['why'] for d in r['devices'])
 assert r['io'] in ('uring', 'threads') and type(r['io_why']) is str"
 }
-bench() { # and its folder is gone
-    hr bench --list | grep -q '^file-file ' && hr bench --size 64K file-null --json found >told &&
-        grep -E '^file-null +[0-9.]+ .* % of (check|pread)' told && grep 'GB/s' told && json "
-assert [c['name'] for c in r['cases']] == ['pread', 'check', 'file-null']
-assert r['bytes'] == 65536 and r['machine']['usable_cpus'] >= 1 and r['machine']['cpu']
-for case in r['cases']:
-    assert case['gb_per_s_min'] <= case['gb_per_s'] <= case['gb_per_s_max']
-    assert len(case['wall_s']) == 5 and 'error' not in case
-assert r['cases'][2]['gain_measured'] > 0 and r['cases'][2]['slowest_part'] in ('pread', 'check')
-" <found && [ -z "$(find .. -name 'headrace-bench-*')" ]
-}
-bench_interrupted() {
-    says 130 interrupted timeout --foreground --preserve-status -k 10 -s INT 0.3 "$headrace" bench \
-        --size 64M && [ -z "$(find .. -name 'headrace-bench-*')" ]
-}
 interrupted_twice() { # what waits for the peer of a FIFO ends, too
     mkfifo silent && timeout -k 1 20 python3 - "$headrace" <<'PY'
 import signal, subprocess, sys, time
@@ -450,7 +435,7 @@ for name in wrong_words wrong_together wrong_ends no_effect sizes memory plain_w
     manual_is_complete manual_is_true completion_is_complete completes enum_words_agree quiet \
     table table_of_failure stats_json progress_draws progress_is_narrow progress_beside_data \
     progress_before_error progress_before_table progress_not_wanted progress_forced \
-    progress_knows_the_total results results_not_of_failures devices bench bench_interrupted \
+    progress_knows_the_total results results_not_of_failures devices \
     interrupted_twice interrupt_is_told signalled_as_by_timeout stderr_vanishes; do
     check $name $name
 done

@@ -6,7 +6,7 @@ headrace=$(realpath "${HEADRACE:-build/test/headrace}") || exit 1
 work=$(mktemp -d) || exit 1
 trap 'cd /; rm -rf "$work"' EXIT
 cd "$work" || exit 1
-export LC_ALL=C
+export LC_ALL=C XDG_CONFIG_HOME=$work/config
 set -o pipefail
 bad=0
 

@@ -8,7 +8,7 @@ work=$(mktemp -d) || exit 1
 trap 'cd /; rm -rf "$work"' EXIT
 cd "$work" || exit 1
 mkdir kept
-export LC_ALL=C
+export LC_ALL=C XDG_CONFIG_HOME=$work/config
 set -o pipefail
 bad=0
 

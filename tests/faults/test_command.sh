@@ -8,7 +8,7 @@ tools=$(realpath "${HR_TEST_TOOLS:-build/test/tests}") || exit 1
 work=$(mktemp -d) || exit 1
 trap 'cd /; rm -rf "$work"' EXIT
 cd "$work" || exit 1
-export LC_ALL=C
+export LC_ALL=C XDG_CONFIG_HOME=$work/config
 bad=0
 head -c 300007 /dev/urandom >in
 

@@ -225,11 +225,12 @@ run_replay() {
     done
 }
 
-# run_scripts BUILD SUITE [BUT]: the scripts of tests/SUITE but one; each of their lines counts.
+# run_scripts BUILD SUITE [PATTERN]: the scripts of tests/SUITE whose name does not fit the pattern;
+# each of their lines counts.
 run_scripts() {
     local script
     for script in $(sources "tests/$2"/*.sh); do
-        [ "$(program_name "$script")" != "${3:-}" ] || continue
+        [[ $(program_name "$script") != ${3:-} ]] || continue
         HEADRACE=$PWD/build/$1/bin/headrace HR_TEST_TOOLS=$PWD/build/$1/tests \
             run_main "$1$variant: $2/$(program_name "$script")" bash "$script"
     done
@@ -299,13 +300,13 @@ run_hip() {
 }
 
 # in_variant WHAT COMMAND...: the tests of the pipeline and the command with COMMAND before each. The
-# self-test goes through the same pipelines, and takes long over three drivers.
+# self-test goes through the same pipelines, and takes long over three drivers; bench measures.
 in_variant() {
     variant=" $1"
     shift
     wrapper=("$@")
     run_criterion test pipeline
-    run_scripts test cli test_selftest
+    run_scripts test cli 'test_@(selftest|bench)'
     wrapper=() variant=''
 }
 

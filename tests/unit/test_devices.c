@@ -102,3 +102,31 @@ Test(devices, the_list_fits_older_and_newer_structs)
     cr_expect_eq(hr_devices(NULL, &n, &error), HR_EINVAL);
     cr_expect_eq(hr_devices(&one, NULL, &error), HR_EINVAL);
 }
+
+/* On the host nothing is there to be copied to. */
+Test(devices, what_copies_reach_on_the_host_is_measured)
+{
+    struct hr_device_rates rates = {.struct_size = sizeof rates, .both = 1};
+    struct {
+        struct hr_device_rates rates;
+        uint64_t more;
+    } longer = {.rates.struct_size = sizeof longer, .more = 1};
+    hr_context *context = NULL;
+    cr_assert_eq(hr_context_create(NULL, &context, &error), HR_OK);
+    cr_expect_eq(hr_device_measure(context, "host", 4096, &rates, &error), HR_OK);
+    cr_expect(rates.d2d > 0 && rates.h2d == 0 && rates.d2h == 0 && rates.both == 0);
+    cr_expect_eq(rates.struct_size, sizeof rates);
+    cr_expect_eq(hr_device_measure(context, "host", 1, &longer.rates, &error), HR_OK);
+    cr_expect(longer.rates.struct_size == sizeof rates && longer.more == 1);
+    rates = (struct hr_device_rates){.struct_size = offsetof(struct hr_device_rates, d2d)};
+    cr_expect_eq(hr_device_measure(context, "host", 1, &rates, &error), HR_OK);
+    cr_expect(rates.d2d == 0, "a shorter struct was written behind its end");
+    rates.struct_size = 0;
+    cr_expect_eq(hr_device_measure(context, "host", 1, &rates, &error), HR_EINVAL);
+    cr_expect_eq(hr_device_measure(context, "host", 1, NULL, &error), HR_EINVAL);
+    rates.struct_size = sizeof rates;
+    cr_expect_eq(hr_device_measure(context, "host", UINT64_MAX, &rates, &error), HR_EINVAL);
+    cr_expect_eq(hr_device_measure(context, "no such", 1, &rates, &error), HR_EINVAL);
+    cr_expect_eq(hr_device_measure(NULL, "host", 1, &rates, &error), HR_EINVAL);
+    hr_context_free(context);
+}

@@ -151,3 +151,57 @@ Test(gpu_memory, a_device_that_is_full_says_what_it_has)
     ops->free(device, last);
     close_gpu();
 }
+
+static const size_t measured_bytes = 100000;
+
+/* Of all four ways; a refusal to pin is told, and no failure. */
+Test(gpu_memory, what_copies_reach_is_measured)
+{
+    struct hr_device_rates rates;
+    open_gpu();
+    for (int refuse = 0; refuse < 2; refuse++) {
+        fake_cuda_refuse_pins(refuse);
+        cr_assert_eq(ops->measure(device, measured_bytes, &rates, &error), HR_OK, "%s", error.text);
+        cr_expect(rates.h2d > 0 && rates.d2h > 0 && rates.both > 0 && rates.d2d > 0);
+        cr_expect_eq(rates.is_pinned, !refuse);
+    }
+    fake_cuda_refuse_pins(false);
+    cr_expect_eq(ops->measure(device, (size_t)1 << 34, &rates, &error), HR_ENOMEM);
+    close_gpu();
+}
+
+static unsigned n_seen;
+
+static void count_seen(const char *call)
+{
+    (void)call;
+    n_seen++;
+}
+
+/* Each call in turn, on a device of its own: told with the driver's number, nothing is left. */
+Test(gpu_memory, each_call_of_a_measurement_may_fail)
+{
+    struct hr_device_rates rates;
+    unsigned n_failed = 0;
+    fake_cuda_set_delay(0);
+    open_gpu();
+    fake_cuda_watch(count_seen);
+    cr_assert_eq(ops->measure(device, measured_bytes, &rates, &error), HR_OK, "%s", error.text);
+    fake_cuda_watch(NULL);
+    close_gpu();
+    for (unsigned nth = 1; nth <= n_seen; nth++) {
+        open_gpu();
+        fake_cuda_fail(nth, 999);
+        error = (hr_error){0};
+        const hr_status status = ops->measure(device, measured_bytes, &rates, &error);
+        const char *call = fake_cuda_failed_call();
+        cr_assert(call, "call %u of %u is not made", nth, n_seen);
+        fake_cuda_fail(0, 0);
+        n_failed += status != HR_OK;
+        if (status != HR_OK)
+            cr_expect(status == HR_EDEVICE && error.native == 999, "%s at %u: %s", call, nth,
+                      error.text);
+        close_gpu();
+    }
+    cr_expect_gt(n_failed, n_seen / 3, "%u of %u", n_failed, n_seen);
+}

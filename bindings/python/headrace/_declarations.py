@@ -187,6 +187,17 @@ void hr_device_free(hr_context *context, const char *device, void *memory);
 hr_status hr_pin(hr_context *context, const char *device, void *memory, uint64_t size,
                  hr_error *error);
 void hr_unpin(hr_context *context, const char *device, void *memory);
+struct hr_device_rates {
+    uint32_t struct_size;
+    uint32_t
+        is_pinned;
+    double h2d;
+    double d2h;
+    double both;
+    double d2d;
+};
+hr_status hr_device_measure(hr_context *context, const char *device, uint64_t size,
+                            struct hr_device_rates *rates, hr_error *error);
 typedef struct hr_pipeline hr_pipeline;
 enum hr_codec {
     HR_CODEC_NONE = 0,
