@@ -1,57 +1,51 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Draw the ratios of a folder of results, each beside its target, by Matplotlib.
+"""Draw the results of the bench, by Matplotlib, as SVG and PNG.
 
-Usage: python3 bench/plot.py RESULTS-FOLDER IMAGE.svg|.png
+Usage: python3 bench/plot.py RESULTS-FOLDER OUT-FOLDER
+
+Of each report what it has: how busy the stages were, throughput against options, pipelines beside
+ceilings, headrace beside peers, ratios beside targets; and each timeline NAME.trace.json. Prints
+the names of the pictures.
 """
 
-import glob
-import json
 import os
 import sys
 
-import matplotlib
+from plots import data, rates, style, sweeps, timeline, trace, utilisation
 
-matplotlib.use("Agg")
-import matplotlib.pyplot as plt  # noqa: E402
-
-
-def ratios(folder):
-    """Return the machine and the figures that are ratios with a target, of all reports."""
-    about, figures = {}, []
-    for path in sorted(glob.glob(os.path.join(folder, "*.json"))):
-        with open(path, encoding="utf-8") as file:
-            report = json.load(file)
-        about = report["machine"]
-        figures += [figure for figure in report.get("figures", [])
-                    if figure["unit"].endswith("/ headrace") and figure["target"] is not None]
-    return about, figures
+CHUNKS = 16  # of a timeline, from the first one on: more cannot be told apart
 
 
-def draw(about, figures, image):
-    """Draw a bar for each figure and a line at its target."""
-    axes = plt.figure(figsize=(9, 0.5 * len(figures) + 1.5), layout="constrained").subplots()
-    places = range(len(figures))
-    bars = axes.barh(places, [figure["value"] for figure in figures],
-                     color=["tab:green" if figure["met"] else "tab:red" for figure in figures])
-    axes.bar_label(bars, fmt="%.2f", padding=4)
-    for place, figure in zip(places, figures):
-        axes.plot([figure["target"]] * 2, [place - 0.45, place + 0.45], color="black")
-    axes.set_yticks(places, [f"{figure['name']}\n({figure['unit']})" for figure in figures])
-    axes.invert_yaxis()
-    axes.set_xlabel("time of the other / time of headrace; the line is the target")
-    axes.set_title(f"{about['cpu']}, {about['usable_cpus']} CPUs, {about['commit']}", fontsize=9)
-    axes.margins(x=0.1)
-    plt.savefig(image)
+def pictures(reports, timelines):
+    """Yield pictures and their names."""
+    for name, report in reports.items():
+        machine = report.get("machine", {})
+        for kind, shown, draw in (
+                ("utilisation", data.utilisation(report), utilisation.draw),
+                ("sweep", data.sweeps(report), sweeps.draw),
+                ("ceilings", data.beside_ceiling(report), rates.ceilings),
+                ("peers", data.families(report), rates.peers)):
+            if shown:
+                yield f"{name}_{kind}", draw(shown, machine)
+    targets = data.targets(reports)
+    if targets:
+        yield "ratios", rates.ratios(targets, next(iter(reports.values()))["machine"])
+    for name, path in timelines.items():
+        stages = trace.by_stage(trace.read(path), CHUNKS)
+        if stages:
+            yield f"{name}_timeline", timeline.draw(stages, name)
 
 
 def main():
     """Read, draw."""
     if len(sys.argv) != 3:
         raise SystemExit(__doc__)
-    about, figures = ratios(sys.argv[1])
-    if not figures:
-        raise SystemExit(f"{sys.argv[1]}: no ratios with a target there")
-    draw(about, figures, sys.argv[2])
+    reports, timelines = data.read(sys.argv[1])
+    if not reports and not timelines:
+        raise SystemExit(f"{sys.argv[1]}: no results there")
+    os.makedirs(sys.argv[2], exist_ok=True)
+    for name, picture in pictures(reports, timelines):
+        print(*style.save(picture, sys.argv[2], name))
 
 
 if __name__ == "__main__":

@@ -1,232 +1,182 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A cached file to a GPU: headrace beside what is written by hand with PyTorch, NumPy and CuPy.
+"""Cached files to a GPU: headrace beside what people use today, all in one process, in turn.
 
-The peers run in this one process, warm, in turn; between them headrace runs in a process of its
-own (``bench/programs/gpu_transfers.c``), which tells the time of a transfer without its start. All
-are compared with a copy of the whole file from pinned memory by PyTorch, the ceiling. What arrives
-is compared on the GPU with what that copy brought. What is not installed is reported so.
+Three families: a raw file, a safetensors file, zstd files of many frames; the decoded bytes are the
+same. What arrives is compared, on the GPU, with what a plain copy brought. Ceilings are measured
+in the same run: the link by copies back to back, reads by fio. What is not installed, or fails, is
+reported with the reason. ``bench/peers/site.sh`` gathers packages for a machine without a registry.
+Without a GPU what can run does so on the host.
 """
 
-import concurrent.futures
-import json
 import os
-import resource
-import statistics
+import signal
 import subprocess
 import sys
-import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-import inputs  # noqa: E402
+import ceilings  # noqa: E402
+import encoded  # noqa: E402
+import forms  # noqa: E402
+import ours  # noqa: E402
+import raw  # noqa: E402
+import tensors  # noqa: E402
 from measure import cache  # noqa: E402
 from report import Report, arguments  # noqa: E402
+from work import Work, found, in_turn, summary, timed, why_not  # noqa: E402
 
-ROUNDS = 5
-PIECE = 4 << 20
-N_BUFFERS = 2  # of each thread: one is read into while the other is copied
-CEILING = "torch: pinned memory"
 OURS = "headrace"
-WAY = "cached file to device"
+TRIAL_BYTES = 64 << 20
+TRIAL_SECONDS = 60
+FAMILIES = {
+    "raw": (ours.Load, ours.LoadNew, *raw.PEERS),
+    "safetensors": (ours.LoadTensors, *tensors.PEERS),
+    **{form: (ours.Load, *encoded.PEERS) for form in forms.FRAMES},
+}
 
 
 def add_options(parser):
     """Add the options of this script."""
-    parser.add_argument("--device", default="cuda:0", help="cuda:N")
+    parser.add_argument("--device", help="cuda:N, or host (cuda:0 where PyTorch sees it)")
+    parser.add_argument("--rounds", type=int, default=5, help="how often each is measured (5)")
+    parser.add_argument("--trial", metavar="FORM:NAME", help="only whether one peer runs at all")
 
 
-def found(name):
-    """Import a module; None and the reason if it does not come."""
+def device_of(given, report):
+    """Return the device, and tell in the report why it is not a GPU."""
+    if given.device:
+        return given.device
+    why = why_not("torch")
+    if not why and not found("torch").cuda.is_available():
+        why = "PyTorch sees no GPU"
+    if why:
+        report.cases["GPU"] = {"not_run": why}
+        print(f"on the host: {why}")
+    return "host" if why else "cuda:0"
+
+
+def work_of(device, n_bytes):
+    """Return the work, its files in the page cache."""
+    work = Work(device, forms.files(n_bytes), n_bytes)
+    for path in work.paths.values():
+        cache(path)
+    work.place()
+    return work
+
+
+def trial(given, work):
+    """Run one peer once: the process ends well, or not."""
+    form, _, name = given.trial.partition(":")
+    peer = next(kind for kind in FAMILIES[form] if kind.name == name)(work, form)
+    peer.prepare()
+    timed(work, peer)
+    peer.close()
+
+
+def reason_of(process):
+    """Tell why a trial did not end well; empty if it did."""
     try:
-        return __import__(name), ""
-    except ImportError as error:
-        return None, str(error)
+        said = process.communicate(timeout=TRIAL_SECONDS)[1].strip().rpartition("\n")[2]
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.communicate()
+        return f"a trial took over {TRIAL_SECONDS} s"
+    if process.returncode < 0:
+        return f"a trial ended by {signal.Signals(-process.returncode).name}: {said}"
+    return f"a trial failed: {said}" if process.returncode else ""
 
 
-class Reader:
-    """Reads a file by threads into small pinned buffers, and copies from those on streams.
-
-    Parameters
-    ----------
-    torch : module
-        PyTorch.
-    path : str
-        The file.
-    out : torch.Tensor
-        uint8 on the device, as long as the file.
-    n_threads : int
-        Each has two buffers of 4 MiB and a stream.
-    """
-
-    def __init__(self, torch, path, out, n_threads):
-        self.torch, self.out, self.n_threads = torch, out, n_threads
-        self.file = os.open(path, os.O_RDONLY)
-        self.threads = concurrent.futures.ThreadPoolExecutor(n_threads)
-        self.buffers = [[torch.empty(PIECE, dtype=torch.uint8, pin_memory=True)
-                         for _ in range(N_BUFFERS)] for _ in range(n_threads)]
-        self.streams = [torch.cuda.Stream(out.device) for _ in range(n_threads)]
-
-    def read(self, index):
-        """Do the pieces of one thread."""
-        events = [self.torch.cuda.Event() for _ in range(N_BUFFERS)]
-        views = [buffer.numpy() for buffer in self.buffers[index]]
-        with self.torch.cuda.stream(self.streams[index]):
-            for turn, begin in enumerate(range(index * PIECE, len(self.out),
-                                               self.n_threads * PIECE)):
-                k = turn % N_BUFFERS
-                n = min(PIECE, len(self.out) - begin)
-                events[k].synchronize()
-                if os.preadv(self.file, [views[k][:n]], begin) != n:
-                    raise SystemExit("a short read from the file")
-                self.out[begin:begin + n].copy_(self.buffers[index][k][:n], non_blocking=True)
-                events[k].record()
-        self.streams[index].synchronize()
-
-    def __call__(self):
-        """Read all of it, and return the tensor on the device."""
-        for _ in self.threads.map(self.read, range(self.n_threads)):
-            pass
-        return self.out
+def tried(given, device, peers):
+    """Run foreign peers in processes of their own, all at once; a dict of reasons against some."""
+    forms.files(TRIAL_BYTES)  # once, not by each
+    command = [sys.executable, os.path.abspath(__file__), given.headrace, "--device", device,
+               "--size", str(TRIAL_BYTES), "--trial"]
+    running = {key: subprocess.Popen([*command, ":".join(key)], stdout=subprocess.DEVNULL,
+                                     stderr=subprocess.PIPE, text=True) for key in peers}
+    return {key: reason_of(process) for key, process in running.items()}
 
 
-def peers_of(torch, numpy, path, whole, out, missing):
-    """Return what there is to run: functions by name, the ceiling first.
-
-    Parameters
-    ----------
-    torch, numpy : module
-        PyTorch, NumPy.
-    path : str
-        The file.
-    whole : torch.Tensor
-        The file in pinned memory.
-    out : torch.Tensor
-        As long, on the device.
-    missing : dict of str to str
-        Gets the reason for each peer that cannot run.
-    """
-    def by_numpy():
-        return torch.from_numpy(numpy.fromfile(path, dtype=numpy.uint8)).to(out.device)
-
-    def by_mapping():
-        return torch.from_file(path, size=len(out), dtype=torch.uint8).to(out.device)
-
-    def by_cupy():
-        with cupy.cuda.Device(out.device.index):
-            return torch.from_dlpack(cupy.fromfile(path, dtype=cupy.uint8))
-
-    peers = {
-        CEILING: lambda: out.copy_(whole, non_blocking=True),
-        "numpy.fromfile, torch .cuda()": by_numpy,
-        "torch.from_file .cuda()": by_mapping,
-    }
-    for n_threads in (1, 8, 16):
-        peers[f"torch: pinned, non_blocking, {n_threads} threads"] = Reader(torch, path, out,
-                                                                           n_threads)
-    cupy, why = found("cupy")
-    if cupy:
-        peers["cupy.fromfile"] = by_cupy
-    else:
-        missing["cupy.fromfile"] = why
-    return peers
+def chosen(given, work, not_run):
+    """Return the peers of each family that can run; the others go to not_run."""
+    made = {form: [kind(work, form) for kind in kinds] for form, kinds in FAMILIES.items()}
+    why = {(form, peer.name): peer.why_not() for form, peers in made.items() for peer in peers}
+    why.update(tried(given, work.device, [
+        (form, peer.name) for form, peers in made.items() for peer in peers
+        if peer.foreign and not why[form, peer.name]]))
+    for (form, name), reason in why.items():
+        if reason:
+            not_run(form, name, reason)
+    return {form: [peer for peer in peers if not why[form, peer.name]]
+            for form, peers in made.items()}
 
 
-def cpu_seconds():
-    """Return the CPU seconds of this process so far."""
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    return used.ru_utime + used.ru_stime
+def measure(given, work, report):
+    """Measure the families one after the other."""
+    def not_run(form, name, reason):
+        print(f"{form}: {name}: not run, {reason}", flush=True)
+        report.cases[f"{form}: {name}"] = {"not_run": reason}
+
+    for form, peers in chosen(given, work, not_run).items():
+        cache(work.paths[form])
+        runs = in_turn(work, peers, given.rounds,
+                       lambda name, reason, form=form: not_run(form, name, reason))
+        if OURS not in runs:
+            raise SystemExit(f"{form}: headrace itself did not run")
+        cases = {name: summary(pairs, work.n_bytes) for name, pairs in runs.items()}
+        first = cases[OURS]["wall_s"]["median"]
+        cases["ratios"] = {name: case["wall_s"]["median"] / first
+                           for name, case in cases.items() if name != OURS}
+        report.add(form, {name: {"command": name, **case} if name != "ratios" else case
+                          for name, case in cases.items()})
 
 
-def timed(torch, name, peer, reference):
-    """Run a peer once, compare, and return wall and CPU seconds."""
-    torch.cuda.synchronize(reference.device)
-    cpu, begun = cpu_seconds(), time.monotonic()
-    result = peer()
-    torch.cuda.synchronize(reference.device)
-    taken = time.monotonic() - begun, cpu_seconds() - cpu
-    if not torch.equal(result, reference):
-        raise SystemExit(f"{name}: other bytes arrived than the file has")
-    return taken
+def add_ceilings(work, report):
+    """Measure the ceilings, and keep them."""
+    link = ceilings.of_link(work.device) if work.on_gpu else {}
+    reads, why = ceilings.of_reads(work.paths["raw"])
+    if why:
+        report.cases["ceiling: reads by fio"] = {"not_run": why}
+        print(f"ceiling of reads: {why}")
+    for way, rate in link.items():
+        report.figure(f"ceiling: {way}", rate, "GB/s")
+    for way, rate in reads.items():
+        report.figure(f"ceiling: cached reads by fio, {way}", rate, "GB/s")
+    return link.get("H2D")
 
 
-def timed_headrace(program, given, path):
-    """Run a transfer of headrace (after one to warm up), which checks it, and return the same."""
-    mib = -(-os.path.getsize(path) >> 20)
-    said = subprocess.run([program, given.device, path, "-", str(mib), "1", inputs.folder(), WAY],
-                          check=True, stdout=subprocess.PIPE, text=True).stdout
-    sample = json.loads(said)["pipelines"][WAY]["samples"][0]
-    return sample["wall_ns"] / 1e9, sample["cpu_ns"] / 1e9
-
-
-def measure(torch, numpy, given, report):
-    """Measure all in turn, after one round to warm up."""
-    path = inputs.system_tar(given.size)
-    program = inputs.gpu_transfers(given.headrace)
-    cache(path)
-    whole = torch.empty(os.path.getsize(path), dtype=torch.uint8, pin_memory=True)
-    with open(path, "rb", buffering=0) as file:
-        at = 0
-        while n := file.readinto(memoryview(whole.numpy())[at:]):
-            at += n
-    out = torch.empty_like(whole, device=given.device)
-    reference = whole.to(given.device)
-    missing = {}
-    peers = peers_of(torch, numpy, path, whole, out, missing)
-    runs = {name: [] for name in [*peers, OURS]}
-    for turn in range(ROUNDS + 1):
-        for name in runs:
-            if name != OURS:
-                out.zero_()
-            taken = (timed_headrace(program, given, path) if name == OURS
-                     else timed(torch, name, peers[name], reference))
-            if turn > 0:
-                runs[name].append(taken)
-    if not torch.equal(reference.cpu(), whole):
-        raise SystemExit("the ceiling brought other bytes than the file has")
-    for name, taken in runs.items():
-        report.cases[name] = summary(taken, len(whole))
-    for name, why in missing.items():
-        print(f"{name}: not run, {why}")
-        report.cases[name] = {"not_run": why}
-    return list(runs)
-
-
-def summary(runs, n_bytes):
-    """Return medians, and all of it."""
-    walls = [wall for wall, _ in runs]
-    wall = statistics.median(walls)
-    return {"bytes": n_bytes, "wall_s": {"median": wall, "min": min(walls), "max": max(walls)},
-            "cpu_s_median": statistics.median(cpu for _, cpu in runs),
-            "gigabytes_per_s": n_bytes / wall / 1e9,
-            "samples": [{"wall_s": wall_s, "cpu_s": cpu_s} for wall_s, cpu_s in runs]}
+def judge(report, link):
+    """Add the figures: how much of the link, and how many times our time."""
+    for form in FAMILIES:
+        cases = report.cases[form]
+        if link and not form.startswith("zstd"):
+            report.figure(f"{form}: {OURS}", cases[OURS]["gigabytes_per_s"] / link, "of H2D")
+        for name, ratio in cases["ratios"].items():
+            report.figure(f"{form}: {name}", ratio, "peer / headrace")
 
 
 def main():
     """Measure, compare, write."""
     given = arguments(__doc__, add_options)
+    ours.use_build(given.headrace)
     report = Report()
-    numpy, why = found("numpy")
-    torch = None
-    if numpy:
-        torch, why = found("torch")
-    if torch and not torch.cuda.is_available():
-        torch, why = None, "PyTorch sees no GPU"
-    if not torch:
+    why = ours.why_no_headrace()
+    if why:
         print(f"not run: {why}")
-        report.cases["gpu peers"] = {"not_run": why}
+        report.cases["peers"] = {"not_run": why}
         report.write(given.report)
         return
-    report.machine["gpu"] = torch.cuda.get_device_name(given.device)
-    report.machine["torch"] = torch.__version__
-    names = measure(torch, numpy, given, report)
-    ceiling = report.cases[CEILING]["wall_s"]["median"]
-    ours = report.cases[OURS]["wall_s"]["median"]
-    for name in names:
-        case = report.cases[name]
-        print(f"{name:42} {case['wall_s']['median'] * 1e3:9.2f} ms "
-              f"{case['cpu_s_median'] * 1e3:9.2f} ms CPU {case['gigabytes_per_s']:7.2f} GB/s")
-        report.figure(name, ceiling / case["wall_s"]["median"], "of the ceiling")
-        if name not in (CEILING, OURS):
-            report.figure(name, case["wall_s"]["median"] / ours, "peer / headrace")
+    work = work_of(device_of(given, report), given.size // forms.UNIT * forms.UNIT)
+    if given.trial:
+        trial(given, work)
+        os._exit(0)  # whatever the code of others does at the end
+    if work.on_gpu:
+        report.machine["gpu"] = found("torch").cuda.get_device_name(work.device)
+    for name in ("torch", "cupy", "kvikio", "safetensors", "fastsafetensors", "nvidia.nvcomp",
+                 "zstandard"):
+        if not why_not(name):
+            report.machine[name] = getattr(found(name), "__version__", "")
+    link = add_ceilings(work, report)
+    measure(given, work, report)
+    judge(report, link)
     report.write(given.report)
 
 

@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What of the bench can be wrong without being slow: timelines, agreement, files, reports."""
+
+import compileall
+import copy
+import os
+import sys
+
+import pytest
+from conftest import ROOT
+
+import headrace as hr
+
+BENCH = str(ROOT / "bench")
+
+
+@pytest.fixture(autouse=True)
+def bench_is_found(monkeypatch):
+    """Its modules import each other by these folders."""
+    for folder in (BENCH, os.path.join(BENCH, "peers")):
+        monkeypatch.syspath_prepend(folder)
+
+
+def test_all_compiles(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "pycache_prefix", str(tmp_path))
+    assert compileall.compile_dir(BENCH, quiet=1)
+
+
+@pytest.mark.parametrize("options", [{}, {"kernels": ["scale:f32,2,1"], "encode": "zstd"}])
+def test_timeline_of_a_run_is_one(tmp_path, options):
+    from plots import trace
+
+    path = tmp_path / "run.trace.json"
+    hr.Pipeline(bytes(1 << 20), str(tmp_path / "out"), chunk_size=1 << 16, depth=4,
+                trace=str(path), **options).run()
+    told = trace.read(path)
+    assert trace.faults(told) == []
+    stages = trace.by_stage(told, 1 << 20)
+    assert "write" in stages and ("encode" in stages) == ("encode" in options)
+    chunks = sorted(chunk for lane in stages["write"] for _, _, chunk in lane)
+    assert chunks == list(range(len(chunks)))
+    assert all(chunk < 2 for lanes in trace.by_stage(told, 2).values()
+               for lane in lanes for _, _, chunk in lane)
+
+
+GOOD = {"displayTimeUnit": "ns", "traceEvents": [
+    {"ph": "M", "pid": 1, "tid": 0, "name": "process_name", "args": {"name": "headrace"}},
+    {"ph": "M", "pid": 1, "tid": 64, "name": "thread_name", "args": {"name": "read 0"}},
+    {"ph": "X", "pid": 1, "tid": 64, "name": "read", "ts": 1.5, "dur": 2, "args": {"chunk": 0}},
+    {"ph": "X", "pid": 1, "tid": 64, "name": "read", "ts": 3.5, "dur": 0, "args": {"chunk": 1}},
+]}
+
+
+def test_a_good_timeline_has_no_fault():
+    from plots import trace
+
+    assert trace.faults(GOOD) == []
+
+
+@pytest.mark.parametrize("at, change", [
+    (0, {"name": "process"}), (0, {"args": {}}), (1, {"tid": 65}), (2, {"ph": "B"}),
+    (2, {"dur": -1}), (2, {"dur": None}), (2, {"ts": "1"}), (2, {"name": None}),
+    (2, {"pid": "1"}), (2, {"dur": 2.001}), (3, {"ts": 1}),
+])
+def test_each_fault_of_a_timeline_is_told(at, change):
+    from plots import trace
+
+    bad = copy.deepcopy(GOOD)
+    bad["traceEvents"][at].update(change)
+    assert len(trace.faults(bad)) == 1
+    assert len(trace.faults({"events": []})) == 1
+
+
+def test_passes_agree_or_it_is_told_which_ratios_do_not():
+    import agreement
+
+    def report(ratio, difference, efficiency):
+        return {"figures": [
+            {"name": "a", "value": ratio, "unit": "dd / headrace"},
+            {"name": "rate", "value": ratio, "unit": "GB/s"},
+            {"name": "gain: difference", "value": difference, "unit": "of the reported"},
+        ], "pipelines": [{"name": "load", "efficiency": efficiency, "gigabytes_per_s": 1}]}
+
+    close = agreement.compare(report(2.0, 0.01, 0.9), report(2.09, 0.09, 0.87))
+    assert [row[0] for row in close] == ["load: efficiency", "a (dd / headrace)"]
+    assert agreement.beyond(close) == []
+    assert "agree on all 2 ratios" in agreement.verdict(close)
+    apart = agreement.compare(report(2.0, 0, 0.0), report(2.2, 0, 0.9))
+    assert [row[3] for row in agreement.beyond(apart)] == [None, pytest.approx(0.1)]
+    assert "agree on 0 of 2" in agreement.verdict(apart)
+    assert agreement.verdict([]) == "no ratio was measured twice"
+
+
+def test_steps_that_fail_or_have_no_time_are_told():
+    import report_all
+
+    endless = float("inf")
+    for command, until, status in (["true"], endless, ""), (["false"], endless, "exit status 1"), (
+            ["false"], 0, "no time was left"):
+        step = report_all.Step("step", command)
+        report_all.run(step, until)
+        assert step.status == status
+
+
+def test_peers_that_fail_are_left_out_and_told():
+    import work
+
+    class Peer(work.Peer):
+        def __init__(self, name, step):
+            super().__init__(todo, "raw")
+            self.name, self.run = name, step
+
+    def broken():
+        raise OSError("no such thing")
+
+    import numpy
+    todo = work.Work("host", {"raw": "nowhere"}, 4)
+    todo.reference, todo.out = numpy.arange(4, dtype="u1"), numpy.zeros(4, "u1")
+    told = {}
+    runs = work.in_turn(todo, [
+        Peer("good", lambda: [todo.reference[:1], todo.reference[1:].copy()]),
+        Peer("broken", broken), Peer("short", lambda: [todo.reference[:3]]),
+        Peer("wrong", lambda: [todo.out])], 2, told.__setitem__)
+    assert list(runs) == ["good"] and len(runs["good"]) == 2
+    assert "no such thing" in told["broken"]
+    assert "other bytes" in told["short"] and "other bytes" in told["wrong"]
+    assert "not installed" in work.why_not("numpy", "no_such_module_anywhere")
+
+
+def test_files_of_the_peers_are_what_loaders_take(tmp_path):
+    import encoded
+    import forms
+
+    n = 2 * forms.UNIT
+    data = bytes(range(256)) * (n // 256)
+    (tmp_path / "a.safetensors").write_bytes(forms.header(n) + data)
+    made = hr.load(tmp_path / "a.safetensors")
+    assert b"".join(made[name].numpy().tobytes() for name in sorted(made)) == data
+    hr.Pipeline(data, str(tmp_path / "a.zst"), encode="zstd", frame_size=1 << 16).run()
+    frames = encoded.frames_of(tmp_path / "a.zst")
+    assert [decoded for _, decoded in frames] == [1 << 16] * (n >> 16)
+    begins, end = encoded.offsets_of([size for size, _ in frames])
+    assert (tmp_path / "a.zst").read_bytes()[begins[-1]:].startswith(b"\x28\xb5\x2f\xfd")
+    assert end < (tmp_path / "a.zst").stat().st_size
+    assert encoded.offsets_of([1, 16, 17], 16) == ([0, 16, 32], 64)
+
+
+def test_results_in_the_tree_make_a_report(tmp_path):
+    import report_md
+    from plots import data
+
+    reports, timelines = data.read(str(ROOT / "bench" / "results" / "h200"))
+    assert "gpu_transfers" in timelines
+    busy = data.utilisation(reports["gpu_transfers"])["pinned memory to device"]
+    assert 0.95 < busy["H2D"] <= 1.01 and "D2H" not in busy
+    beside = {row[0]: row for row in data.beside_ceiling(reports["gpu_transfers"])}
+    assert beside["device to pinned memory"][3] == "D2H"
+    assert [row[0] for row in data.families(reports["python_gpu"])["load .npy"]] == [
+        "headrace.load", "cupy.asarray(numpy.load)"]
+    bench = {"machine": {"cpu": "one"},
+             "ceilings": [{"name": "d2d", "what": "", "error": "no|GPU"}],
+             "pipelines": [{"name": "load", "gigabytes_per_s": 4.0, "efficiency": 0.5,
+                            "ceiling": "read", "ceiling_gigabytes_per_s": 8.0}]}
+    check = {"case": "read", "figure": "gain", "wanted": 1.0, "got": 1.2, "relation": "within",
+             "margin": 0.03, "judged": True, "good": False}
+    truth = {"cases": {"truth": {"checks": [check, {**check, "judged": False}]}}, "figures": []}
+    report_md.write(str(tmp_path), {**reports, "bench": bench, "truth": truth}, {"bench": []}, [])
+    text = (tmp_path / "REPORT.md").read_text()
+    assert text.count("| read | gain | 1 | 1.2 | within 3% | **no** |") == 1
+    assert "| load | 4 | read | 8 | 0.5 |" in text and "no\\|GPU" in text
+    assert [one["name"] for one in report_md.figures_of_bench(bench)] == ["load (read)"]
