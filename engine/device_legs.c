@@ -62,26 +62,43 @@ static void dequeue(struct hr__device_queue *queue)
 
 /* ---- the begin and the end of a leg ---- */
 
-/* Whether the stream has something to do that is not done yet. */
-static bool is_busy(const struct hr__device_queue *queue)
+/* The chunk's leg before, on another stream, behind which this one runs. HR__N_MARKS: none. */
+static enum hr__mark awaited(const struct hr__slot *chunk, enum hr__leg leg)
 {
-    if (!queue->youngest)
-        return false;
-    const struct hr__device_work *work = &queue->youngest->device;
-    struct hr__event *done = work->marks[marks[queue->leg].done];
-    return chain_of(queue->youngest)->device->ops->query(done, NULL) == HR_PENDING;
+    const struct hr__device_work *work = &chunk->device;
+    if (leg == HR__LEG_RUN && work->segment == 0 && work->copied_in)
+        return HR__IN_DONE;
+    if (leg == HR__LEG_OUT && !work->storing && (work->ran || work->copied_in))
+        return work->ran ? HR__RUN_DONE : HR__IN_DONE;
+    return HR__N_MARKS;
 }
 
-/* What follows on a busy stream of a device that copies begins when the leg before it is done: an
- * event would only make a gap between the two. Not where a user's stream may have to be waited for:
- * that time is the user's. */
+static bool is_pending(const struct hr__slot *chunk, enum hr__mark mark)
+{
+    struct hr__event *event = chunk->device.marks[mark];
+    return chain_of(chunk)->device->ops->query(event, NULL) == HR_PENDING;
+}
+
+/* Whether the stream works on something, and does not wait with all that it has for another one. */
+static bool is_at_work(const struct hr__device_queue *queue)
+{
+    if (!queue->youngest || !is_pending(queue->youngest, marks[queue->leg].done))
+        return false;
+    const enum hr__mark mark = awaited(queue->oldest, queue->leg);
+    return mark == HR__N_MARKS || !is_pending(queue->oldest, mark);
+}
+
+/* What follows on a stream of a device that copies, while that is at work, begins when the leg
+ * before it is done: an event would only make a gap between the two. Not where the stream waits: it
+ * has time for an event, and what passes until it knows of the wait's end is no service. Nor where
+ * a user's stream may have to be waited for: that time is the user's. */
 static bool follows(const struct hr__slot *chunk, const struct hr__device_queue *queue,
                     const struct hr__event *after)
 {
     const hr_pipeline *p = pipeline_of(chunk);
     const bool lends = p->keeps_on_device && p->sink.kind == HR_PULL;
     const bool is_users = lends && after == chunk->device.marks[HR__GIVEN_BACK];
-    return !p->chain->host_memory && !is_users && is_busy(queue);
+    return !p->chain->host_memory && !is_users && is_at_work(queue);
 }
 
 struct hr__stream *hr__leg_begin(struct hr__slot *chunk, enum hr__leg leg, struct hr__event *after,
@@ -129,11 +146,8 @@ static uint64_t begin_of(const struct hr__slot *chunk, const struct hr__device_q
     const struct hr__device_work *work = &chunk->device;
     if (!work->follows[queue->leg])
         return time_of(chunk, marks[queue->leg].begun);
-    uint64_t after = 0;
-    if (queue->leg == HR__LEG_RUN && work->segment == 0 && work->copied_in)
-        after = time_of(chunk, HR__IN_DONE);
-    if (queue->leg == HR__LEG_OUT && !work->storing && (work->ran || work->copied_in))
-        after = time_of(chunk, work->ran ? HR__RUN_DONE : HR__IN_DONE);
+    const enum hr__mark mark = awaited(chunk, queue->leg);
+    const uint64_t after = mark == HR__N_MARKS ? 0 : time_of(chunk, mark);
     return queue->until_ns > after ? queue->until_ns : after;
 }
 

@@ -9,12 +9,15 @@ on a machine that was busy meanwhile, figures that need threads to run when they
 
 import json
 import os
+import statistics
 import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 import inputs  # noqa: E402
 from report import Report, arguments  # noqa: E402
+
+WOBBLE = 0.03  # what most figures may be off by
 
 PARTS = ("overlap_bare", "overlap_checks", "overlap_codecs", "overlap_counter", "overlap_gpu",
          "overlap_host", "overlap_line", "overlap_pipes")
@@ -55,6 +58,37 @@ def print_checks(checks):
         print_check(check)
 
 
+def lengths(run):
+    """Return the wall of a run and the service times of its stages, in seconds, by name."""
+    stages = {f"service of {name}": stage["service_ns"] for name, stage in run["stages"].items()}
+    return {name: ns / 1e9 for name, ns in {"wall": run["wall_ns"], **stages}.items()}
+
+
+def wobbles(runs):
+    """Tell, for runs that were the same, how far apart their figures are, where that is much.
+
+    Parameters
+    ----------
+    runs : list of dict
+        All runs.
+
+    Yields
+    ------
+    str
+        A line for a figure. What is short beside the wall is left out.
+    """
+    same = {}
+    for run in runs:
+        same.setdefault((run["case"], run["run"], run["depth"]), []).append(lengths(run))
+    for (case, name, depth), repeated in same.items():
+        wall = statistics.median(one["wall"] for one in repeated)
+        for figure in repeated[0]:
+            seen = sorted(one.get(figure, 0) for one in repeated)
+            if seen[-1] - seen[0] > WOBBLE * max(statistics.median(seen), wall / 10):
+                listed = ", ".join(f"{value:.4g}" for value in seen)
+                yield f"wobbles: {case}: {name}, depth {depth}: {figure}, s: {listed}"
+
+
 def main():
     """Measure, judge, write."""
     given = arguments(__doc__, add_options)
@@ -75,6 +109,8 @@ def main():
     report.figure("overlap truth: not judged", len(said["checks"]) - len(judged), "figures")
     report.figure("overlap truth: wrong", len(wrong), "figures", 0, "<=")
     report.write(given.report)
+    for line in wobbles(said["runs"]):
+        print(line)
     for check in wrong:
         print(f"WRONG: {check['case']}: {check['figure']}: wanted {shown(check['wanted'])}, "
               f"got {shown(check['got'])}")

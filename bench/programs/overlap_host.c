@@ -7,7 +7,7 @@
 #include "overlap_checks.h"
 #include "overlap_line.h"
 
-enum { N_CHUNKS = 30, CHUNK = 1 << 16, DEPTH = 6, N_THREADS = 4 };
+enum { N_CHUNKS = 12, CHUNK = 1 << 16, DEPTH = 6, N_THREADS = 4 };
 
 struct shape {
     const char *name;
@@ -17,36 +17,16 @@ struct shape {
     enum hr_stage longest; /* HR_STAGE_NONE: several are */
 };
 
-/* Milliseconds, so that handing a chunk over, which wakes two threads, is little beside them. */
+/* Long, so that handing a chunk over is little beside them: it wakes two threads, which takes
+ * 0.3 ms on a virtual machine whose CPUs sleep. */
 static const struct shape shapes[] = {
-    {"bound by read", 8000, 1500, 2000, HR_STAGE_READ},
-    {"bound by kernels", 2000, 8000, 1500, HR_STAGE_KERNEL},
-    {"bound by write", 2000, 1500, 8000, HR_STAGE_WRITE},
-    {"read and write equal", 7000, 700, 7000, HR_STAGE_NONE},
-    {"read and kernel equal", 7000, 7000, 700, HR_STAGE_NONE},
-    {"all equal", 7000, 7000, 7000, HR_STAGE_NONE},
+    {"bound by read", 24000, 4500, 6000, HR_STAGE_READ},
+    {"bound by kernels", 6000, 24000, 4500, HR_STAGE_KERNEL},
+    {"bound by write", 6000, 4500, 24000, HR_STAGE_WRITE},
+    {"read and write equal", 21000, 2100, 21000, HR_STAGE_NONE},
+    {"read and kernel equal", 21000, 21000, 2100, HR_STAGE_NONE},
+    {"all equal", 21000, 21000, 21000, HR_STAGE_NONE},
 };
-
-/* Lengths as they were: a sleep is a little longer than asked for. */
-static void check_model(const struct outcome *outcome)
-{
-    const double n = N_CHUNKS;
-    const double *total = outcome->truth.service_ns;
-    const double lengths[] = {total[HR_STAGE_READ] / n, total[HR_STAGE_KERNEL] / n,
-                              total[HR_STAGE_WRITE] / n};
-    const double wall = model_wall_ns(lengths, 3, N_CHUNKS);
-    double longest = 0;
-    double serial = 0;
-    for (unsigned i = 0; i < 3; i++) {
-        longest = lengths[i] > longest ? lengths[i] : longest;
-        serial += lengths[i];
-    }
-    tell("wall_s by the model", wall / 1e9, (double)outcome->stats.wall_ns / 1e9);
-    check_undisturbed(outcome, "overlap efficiency by the model", n * longest / wall,
-                      outcome->stats.overlap, TRUTH_MARGIN);
-    check_undisturbed(outcome, "gain by the model", n * serial / wall, outcome->stats.gain,
-                      TRUTH_MARGIN);
-}
 
 static double serial_ns(const struct outcome *outcome)
 {
@@ -82,7 +62,7 @@ static void run_shape(const struct shape *shape, bool burns)
     };
     const struct outcome outcome = run_rounds(&line);
     check_truth(&outcome, TRUTH_MARGIN);
-    check_model(&outcome);
+    check_model(&outcome, N_CHUNKS);
     if (shape->longest)
         check_stage("bottleneck", shape->longest, (enum hr_stage)outcome.stats.bottleneck);
     check_gain(&line, &outcome);

@@ -8,6 +8,7 @@
 #include <sys/prctl.h>
 #include <time.h>
 
+#include "overlap_cases.h"
 #include "overlap_checks.h"
 
 static uint64_t clock_ns(clockid_t clock)
@@ -224,18 +225,6 @@ struct outcome run_rounds(struct line *line)
 
 /* ---- what follows from known lengths ---- */
 
-double model_wall_ns(const double *stage_ns, unsigned n_stages, uint64_t n_chunks)
-{
-    double all = 0;
-    double longest = 0;
-    for (unsigned i = 0; i < n_stages; i++) {
-        all += stage_ns[i];
-        if (stage_ns[i] > longest)
-            longest = stage_ns[i];
-    }
-    return all + (double)(n_chunks - 1) * longest;
-}
-
 /* How long the stage's resource was at work, by what is known. */
 static double resource_ns(const struct hr_stats *stats, const struct truth *truth, unsigned stage)
 {
@@ -299,4 +288,23 @@ void check_truth(const struct outcome *outcome, double margin)
     check("overlap efficiency", longest / wall, s->overlap, WITHIN, margin);
     check("serial_s", serial / 1e9, s->gain * (double)s->wall_ns / 1e9, WITHIN, margin);
     check("gain", serial / wall, s->gain, WITHIN, margin);
+}
+
+void check_model(const struct outcome *outcome, uint64_t n_chunks)
+{
+    const struct hr_stats *s = &outcome->stats;
+    const double n = (double)n_chunks;
+    double serial = 0;
+    double longest = 0;
+    for (unsigned i = HR_STAGE_READ; i < HR_STAGE_COUNT; i++) {
+        serial += outcome->truth.service_ns[i];
+        if (outcome->truth.service_ns[i] > longest)
+            longest = outcome->truth.service_ns[i];
+    }
+    const double wall = (serial + (n - 1) * longest) / n;
+    check_undisturbed(outcome, "wall_s by the model", wall / 1e9, (double)s->wall_ns / 1e9,
+                      TRUTH_MARGIN);
+    check_undisturbed(outcome, "overlap efficiency by the model", longest / wall, s->overlap,
+                      TRUTH_MARGIN);
+    check_undisturbed(outcome, "gain by the model", serial / wall, s->gain, TRUTH_MARGIN);
 }

@@ -63,10 +63,6 @@ struct outcome run_rounds(struct line *line);
 /* That one of outcomes, whose order changes. */
 struct outcome median_by_wall(struct outcome *outcomes, unsigned n);
 
-/* The wall of n chunks on their way through stages that take so long for one: the first passes them
- * all, then each waits for the longest. */
-double model_wall_ns(const double *stage_ns, unsigned n_stages, uint64_t n_chunks);
-
 /* As check(), but on a machine that was busy meanwhile the figure is only told: it needs threads that
  * run when they can. */
 void check_undisturbed(const struct outcome *outcome, const char *figure, double wanted, double got,
@@ -74,5 +70,9 @@ void check_undisturbed(const struct outcome *outcome, const char *figure, double
 /* Compares utilisation, efficiency, serial time and gain with what follows from the truth and the
  * wall; on a machine that was busy, less strictly. */
 void check_truth(const struct outcome *outcome, double margin);
+/* Compares with what stages of these lengths give: the first chunk passes them all, then each
+ * waits for the longest. Lengths are the truth's, as they were: a sleep is longer than asked for.
+ */
+void check_model(const struct outcome *outcome, uint64_t n_chunks);
 
 #endif

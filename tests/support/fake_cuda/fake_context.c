@@ -14,6 +14,7 @@ pthread_mutex_t fake_lock = PTHREAD_MUTEX_INITIALIZER;
 pthread_cond_t fake_changed = PTHREAD_COND_INITIALIZER;
 struct fake_cuda_live fake_live;
 unsigned fake_max_delay_us = 30;
+const struct fake_cuda_times *fake_times;
 unsigned fake_n_unpinned_copies;
 size_t fake_device_bytes = 1 << 30;
 unsigned fake_n_working;
@@ -37,6 +38,13 @@ void fake_cuda_set_delay(unsigned max_us)
 {
     pthread_mutex_lock(&fake_lock);
     fake_max_delay_us = max_us;
+    pthread_mutex_unlock(&fake_lock);
+}
+
+void fake_cuda_set_times(const struct fake_cuda_times *times)
+{
+    pthread_mutex_lock(&fake_lock);
+    fake_times = times;
     pthread_mutex_unlock(&fake_lock);
 }
 

@@ -42,6 +42,7 @@ extern pthread_mutex_t fake_lock;
 extern pthread_cond_t fake_changed;
 extern struct fake_cuda_live fake_live;
 extern unsigned fake_max_delay_us;
+extern const struct fake_cuda_times *fake_times; /* NULL: the host's clock */
 extern unsigned fake_n_unpinned_copies;
 extern size_t fake_device_bytes;
 extern unsigned fake_n_working; /* operations that touch memory now */

@@ -45,6 +45,14 @@ void *fake_cuda_host(uint64_t address, size_t size);
 
 /* Before each operation a stream waits for up to so many microseconds. */
 void fake_cuda_set_delay(unsigned max_us);
+/* From now on events tell a time of the device's own. Each stream's goes on by what operations take;
+ * what waits for an event goes on that much after the event's time. NULL: the host's clock. */
+struct fake_cuda_times {
+    unsigned copy_us;
+    unsigned launch_us;
+    unsigned wait_us;
+};
+void fake_cuda_set_times(const struct fake_cuda_times *times);
 /* What each device has, for allocations from now on; 1 GiB before. */
 void fake_cuda_set_memory(size_t bytes);
 /* What is allocated of it, of all devices. */

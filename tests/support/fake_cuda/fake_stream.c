@@ -15,10 +15,10 @@ struct event {
     struct fake_context *context;
     unsigned long long n_recorded;
     unsigned long long n_done;
-    struct timespec time;
-    unsigned n_denied;  /* looks, see fake_cuda_storm */
-    int n_refs;         /* of the user and of operations */
-    struct event *next; /* of the user's */
+    unsigned long long ns; /* when it was passed */
+    unsigned n_denied;     /* looks, see fake_cuda_storm */
+    int n_refs;            /* of the user and of operations */
+    struct event *next;    /* of the user's */
 };
 
 struct op {
@@ -43,7 +43,8 @@ struct stream {
     unsigned n_open; /* not done */
     bool closing;
     unsigned long long random;
-    struct stream *next; /* of the user's */
+    unsigned long long ns; /* its time, behind what it did last */
+    struct stream *next;   /* of the user's */
 };
 
 static struct stream *streams;
@@ -147,19 +148,42 @@ static void work(struct stream *stream, struct op *op)
         stream->context->failure = status;
 }
 
+static unsigned long long host_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (unsigned long long)now.tv_sec * 1000000000u + (unsigned long long)now.tv_nsec;
+}
+
+/* What the stream's time is behind the operation. */
+static void pass_time(struct stream *stream, const struct op *op)
+{
+    if (!fake_times)
+        stream->ns = host_ns();
+    else if (op->kind == OP_COPY)
+        stream->ns += fake_times->copy_us * 1000ull;
+    else if (op->kind == OP_LAUNCH)
+        stream->ns += fake_times->launch_us * 1000ull;
+    else if (op->kind == OP_WAIT && op->event->ns + fake_times->wait_us * 1000ull > stream->ns)
+        stream->ns = op->event->ns + fake_times->wait_us * 1000ull;
+}
+
 static void do_op(struct stream *stream, struct op *op)
 {
     wait_a_little(stream);
     if (op->kind == OP_RECORD) {
+        pass_time(stream, op);
         op->event->n_done = op->number;
-        clock_gettime(CLOCK_MONOTONIC, &op->event->time);
+        op->event->ns = stream->ns;
         drop(op->event);
     } else if (op->kind == OP_WAIT) {
         while (op->event->n_done < op->number && stream->context->failure == FAKE_OK)
             pthread_cond_wait(&fake_changed, &fake_lock);
+        pass_time(stream, op);
         drop(op->event);
     } else if (stream->context->failure == FAKE_OK) {
         work(stream, op);
+        pass_time(stream, op);
     }
 }
 
@@ -402,8 +426,7 @@ int cuEventElapsedTime(float *ms, void *from, void *to)
     const struct event *end = event_of(to);
     if (begin->n_done < begin->n_recorded || end->n_done < end->n_recorded)
         status = FAKE_NOT_READY;
-    *ms = (float)((double)(end->time.tv_sec - begin->time.tv_sec) * 1e3 +
-                  (double)(end->time.tv_nsec - begin->time.tv_nsec) / 1e6);
+    *ms = (float)((double)(long long)(end->ns - begin->ns) / 1e6);
     pthread_mutex_unlock(&fake_lock);
     return status;
 }
