@@ -1,8 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
 """How well two runs on a machine agree: the ratios of one beside those of the other."""
 
+import statistics
+
 TOLERANCE = 0.05
 RATIOS = ("overlap_efficiency", "efficiency", "gain_measured", "gain_told")
+
+
+def ratios_of_pipeline(one):
+    """Return those of a pipeline of ``headrace bench`` that mean the same in every run, by name.
+
+    What it reaches of its ceiling is a ratio to that ceiling: of another one it is another ratio. The
+    gain that is told compares with nothing where stages do several things at once.
+    """
+    found = {}
+    for key in RATIOS:
+        words = key.replace("_", " ")
+        if key == "efficiency" and "ceiling" in one:
+            words += f" (of {one['ceiling']})"
+        if key in one and (key != "gain_told" or one.get("gain_told_compares", True)):
+            found[f"{one['name']}: {words}"] = one[key]
+    return found
 
 
 def ratios(report):
@@ -14,8 +32,9 @@ def ratios(report):
         Of a case (figures that are of something, or per headrace), or of ``headrace bench``
         (its pipelines).
     """
-    found = {f"{one['name']}: {key.replace('_', ' ')}": one[key]
-             for one in report.get("pipelines", []) for key in RATIOS if key in one}
+    found = {}
+    for one in report.get("pipelines", []):
+        found.update(ratios_of_pipeline(one))
     for figure in report.get("figures", []):
         unit = figure["unit"]
         a_ratio = (unit.startswith("of ") or unit.endswith("/ headrace")
@@ -54,7 +73,12 @@ def verdict(rows, tolerance=TOLERANCE):
     if not rows:
         return "no ratio was measured twice"
     far = beyond(rows, tolerance)
+    spreads = [row[3] for row in rows if row[3] is not None]
+    told = f"{100 * tolerance:.0f} %"
+    if spreads:
+        told += (f" (median spread {100 * statistics.median(spreads):.1f} %, largest "
+                 f"{100 * max(spreads):.1f} %)")
     if not far:
-        return f"two passes agree on all {len(rows)} ratios within {100 * tolerance:.0f} %"
-    return (f"two passes agree on {len(rows) - len(far)} of {len(rows)} ratios within "
-            f"{100 * tolerance:.0f} %; these do not:")
+        return f"two passes agree on all {len(rows)} ratios within {told}"
+    return (f"two passes agree on {len(rows) - len(far)} of {len(rows)} ratios within {told}; "
+            "these do not:")

@@ -34,7 +34,8 @@ def arguments(about, add_more=None):
     -------
     argparse.Namespace
         ``headrace`` and ``report`` (absolute paths), ``size`` (bytes). The folder of the command is
-        put first in PATH, so that command lines name plain ``headrace``.
+        put first in PATH, so that command lines name plain ``headrace``; and what ``headrace bench
+        --tune --save`` kept for the user is hidden from them: the defaults are measured.
     """
     parser = argparse.ArgumentParser(description=about,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -45,6 +46,7 @@ def arguments(about, add_more=None):
         add_more(parser)
     given = parser.parse_args()
     os.environ["PATH"] = os.path.dirname(given.headrace) + os.pathsep + os.environ["PATH"]
+    os.environ["XDG_CONFIG_HOME"] = os.devnull
     return given
 
 

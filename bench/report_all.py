@@ -90,7 +90,8 @@ def steps_once(given, device, folder):
         Step("sweep", script("cases/sweep.py", given.headrace, sweep, "--size", str(given.size),
                              "--device", device, "--quick", "--rounds", "3"), sweep),
         Step("timeline", [given.headrace, "run", inputs.frames(given.size), sink, "--device",
-                          device, "--kernel", "scale:f32,2,1", "--trace", trace], trace),
+                          device, "--kernel", "scale:f32,2,1", "--no-tuned", "--trace", trace],
+             trace),
         Step("timeline: its format", script("plots/trace.py", trace)),
     ]
 

@@ -42,7 +42,9 @@ def _bench(report):
          "bottleneck"),
         [(one["name"], one.get("gigabytes_per_s", one.get("error")), one.get("ceiling"),
           one.get("ceiling_gigabytes_per_s"), one.get("efficiency"),
-          one.get("overlap_efficiency"), one.get("gain_told"), one.get("gain_measured"),
+          one.get("overlap_efficiency"),
+          one.get("gain_told") if one.get("gain_told_compares", True) else None,
+          one.get("gain_measured"),
           one.get("bottleneck")) for one in report["pipelines"]])
 
 

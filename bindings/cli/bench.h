@@ -58,6 +58,8 @@ struct bench {
 
     struct pool pool; /* of all CPUs */
     struct pool pools[MAX_WAYS];
+    struct zstd_work *zstd;       /* of the sample that runs: see bench_ceilings_zstd.c */
+    struct pool *singles;         /* of one worker each, as many as CPUs; NULL: not asked for yet */
     struct hr_device_rates rates; /* of this round, if it is measured */
     unsigned rates_round;
     unsigned round; /* 0: the one that verifies */
@@ -166,10 +168,13 @@ bool run_socket(struct bench *b, struct way *way, struct sample *sample, char *e
 /* ---- bench_ceilings_stages.c: one stage of the library alone ---- */
 
 bool run_check(struct bench *b, struct way *way, struct sample *sample, char *error);
-bool run_decode(struct bench *b, struct way *way, struct sample *sample, char *error);
-bool run_encode(struct bench *b, struct way *way, struct sample *sample, char *error);
 bool run_kernel(struct bench *b, struct way *way, struct sample *sample, char *error);
 bool run_sum(struct bench *b, struct way *way, struct sample *sample, char *error);
+
+/* ---- bench_ceilings_zstd.c ---- */
+
+bool run_decode(struct bench *b, struct way *way, struct sample *sample, char *error);
+bool run_encode(struct bench *b, struct way *way, struct sample *sample, char *error);
 
 /* ---- bench_ceilings_copies.c: the driver's ---- */
 
@@ -204,8 +209,6 @@ bool verify_sum(const struct bench *b, uint64_t n, double sum, char *error);
 bool verify_file(struct bench *b, uint64_t n, bool mapped, char *error);
 /* Decodes it. */
 bool verify_packed_file(struct bench *b, uint64_t n, char *error);
-bool verify_packed_memory(struct bench *b, const void *packed, uint64_t size, uint64_t n,
-                          char *error);
 bool clear_there_too(struct bench *b, uint64_t n, char *error);
 bool verify_there_too(struct bench *b, uint64_t n, bool mapped, char *error);
 

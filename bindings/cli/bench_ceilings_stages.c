@@ -1,35 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Ceilings by one stage of the library alone: CRC-32, zstd either way, kernels. What comes out is
- * lent and dropped: nothing is written, and checked only in the round that verifies. */
+/* Ceilings by one stage of the library alone: CRC-32, kernels. What comes out is lent and dropped:
+ * nothing is written, and checked only in the round that verifies. */
 #include <string.h>
 
 #include "bench_tools.h"
 
+static const uint64_t page = 4096;
+
 /* The pool of way->width workers, made when it is first asked for. */
 static struct pool *pool_of(struct bench *b, const struct way *way, char *error)
 {
-    hr_error why = {0};
     unsigned i = 0;
     while (b->widths[i] != way->width)
         i++;
-    struct pool *pool = &b->pools[i];
-    const struct hr_context_config config = {
-        .struct_size = sizeof config, .n_threads = way->width, .max_memory = UINT64_MAX};
-    if (pool->loop)
-        return pool;
-    hr_status status = HR_OK;
-    if (!pool->context)
-        status = hr_context_create(&config, &pool->context, &why);
-    if (status == HR_OK)
-        status = hr_loop_create(pool->context, NULL, &pool->loop, &why);
-    snprintf(error, HR_ERROR_TEXT, "%s", why.text);
-    return status == HR_OK ? pool : NULL;
-}
-
-static struct hr_source from_memory(const void *data, uint64_t size)
-{
-    return (struct hr_source){
-        .struct_size = sizeof(struct hr_source), .kind = HR_MEMORY, .data = data, .size = size};
+    return bench_make_pool(&b->pools[i], way->width, UINT64_MAX, error) ? &b->pools[i] : NULL;
 }
 
 /* ---- CRC-32 ---- */
@@ -49,7 +33,7 @@ static uint32_t plain_crc32(const unsigned char *data, uint64_t n)
 static bool check_crc32(struct bench *b, hr_loop *loop, uint64_t n, struct hr_stats *stats,
                         char *error)
 {
-    const struct hr_source source = from_memory(b->data, n);
+    const struct hr_source source = bench_memory(b->data, n);
     const struct hr_pipeline_config config = {
         .struct_size = sizeof config,
         .n_sources = 1,
@@ -82,31 +66,14 @@ bool run_check(struct bench *b, struct way *way, struct sample *sample, char *er
 
 /* ---- pulling ---- */
 
-/* What becomes of the chunks in the round that verifies: they are compared, or kept. */
-enum look { LOOK_AWAY, LOOK_SAME, LOOK_KEEP };
-
-static bool look_at(struct bench *b, const struct hr_chunk *chunk, enum look look, uint64_t at,
-                    char *error)
-{
-    if (look == LOOK_SAME)
-        return verify_bytes(b, chunk->data, at, chunk->size, false, error);
-    if (look == LOOK_KEEP && at + chunk->size <= b->room_size)
-        memcpy(b->room + at, chunk->data, chunk->size);
-    return true;
-}
-
-/* Bytes that came in *size. False with the reason in error. */
-static bool pull_all(struct bench *b, hr_pipeline *pipeline, enum look look, uint64_t *size,
-                     char *error)
+static bool pull_all(hr_pipeline *pipeline, bench_look_fn look, void *argument, char *error)
 {
     hr_error why = {0};
     struct hr_chunk chunk = {.struct_size = sizeof chunk};
     hr_status status;
     bool right = true;
-    *size = 0;
     while (right && (status = hr_pipeline_next(pipeline, -1, &chunk, &why)) == HR_OK) {
-        right = look_at(b, &chunk, look, *size, error);
-        *size += chunk.size;
+        right = !look || look(argument, &chunk, error);
         hr_chunk_release(&chunk, NULL);
     }
     if (right && status != HR_END)
@@ -114,9 +81,8 @@ static bool pull_all(struct bench *b, hr_pipeline *pipeline, enum look look, uin
     return right && status == HR_END;
 }
 
-/* sum: of the first kernel; NULL: there is none. */
-static bool pull(struct bench *b, hr_loop *loop, const struct hr_pipeline_config *config,
-                 enum look look, uint64_t *size, double *sum, char *error)
+bool bench_pull(hr_loop *loop, const struct hr_pipeline_config *config, bench_look_fn look,
+                void *argument, double *sum, char *error)
 {
     hr_error why = {0};
     hr_pipeline *pipeline = NULL;
@@ -125,64 +91,26 @@ static bool pull(struct bench *b, hr_loop *loop, const struct hr_pipeline_config
         return false;
     }
     const bool done =
-        pull_all(b, pipeline, look, size, error) && (!sum || bench_read_sum(pipeline, sum, error));
+        pull_all(pipeline, look, argument, error) && (!sum || bench_read_sum(pipeline, sum, error));
     hr_pipeline_free(pipeline);
     return done;
 }
 
-/* ---- zstd ---- */
-
-bool run_decode(struct bench *b, struct way *way, struct sample *sample, char *error)
-{
-    struct hr_source source = from_memory(b->packed, b->packed_size);
-    const struct hr_pipeline_config config = {
-        .struct_size = sizeof config,
-        .n_sources = 1,
-        .sources = &source,
-        .sink = {.struct_size = sizeof config.sink, .kind = HR_PULL},
-        .decode = HR_CODEC_ZSTD,
-    };
-    struct pool *pool = pool_of(b, way, error);
-    uint64_t size;
-    source.flags = HR_RANGE;
-    source.length = way->bytes;
-    if (!pool || b->no_packed[0]) {
-        snprintf(error, HR_ERROR_TEXT, "%s", pool ? b->no_packed : error);
-        return false;
-    }
-    sample_begin(sample);
-    if (!pull(b, pool->loop, &config, is_verifying(b) ? LOOK_SAME : LOOK_AWAY, &size, NULL, error))
-        return false;
-    sample_end(sample, way->bytes);
-    if (size == way->bytes)
-        return true;
-    snprintf(error, HR_ERROR_TEXT, "%llu bytes came of %llu", (unsigned long long)size,
-             (unsigned long long)way->bytes);
-    return false;
-}
-
-bool run_encode(struct bench *b, struct way *way, struct sample *sample, char *error)
-{
-    const struct hr_source source = from_memory(b->data, way->bytes);
-    const struct hr_pipeline_config config = {
-        .struct_size = sizeof config,
-        .n_sources = 1,
-        .sources = &source,
-        .sink = {.struct_size = sizeof config.sink, .kind = HR_PULL},
-        .encode = HR_CODEC_ZSTD,
-    };
-    struct pool *pool = pool_of(b, way, error);
-    uint64_t size;
-    if (!pool)
-        return false;
-    sample_begin(sample);
-    if (!pull(b, pool->loop, &config, is_verifying(b) ? LOOK_KEEP : LOOK_AWAY, &size, NULL, error))
-        return false;
-    sample_end(sample, way->bytes);
-    return !is_verifying(b) || verify_packed_memory(b, b->room, size, way->bytes, error);
-}
-
 /* ---- kernels ---- */
+
+/* On the host: small enough for every worker to have some, and for what a kernel writes to stay in
+ * a nearby cache. A GPU wants its default, which is large. */
+static void cut_for_workers(const struct bench *b, struct hr_pipeline_config *config,
+                            uint64_t bytes)
+{
+    const uint64_t most = 1 << 20;
+    const uint64_t n_cpus = b->n_cpus > 0 ? (uint64_t)b->n_cpus : 1;
+    const uint64_t share = bytes / (4 * n_cpus) / page * page;
+    if (!b->on_host)
+        return;
+    config->chunk_size = share < page ? page : share < most ? share : most;
+    config->depth = (uint32_t)(2 * (n_cpus + 2));
+}
 
 /* From memory of the device, with no copy to it. */
 static bool run_on_device(struct bench *b, struct way *way, const char *text, struct hr_sink sink,
@@ -191,7 +119,7 @@ static bool run_on_device(struct bench *b, struct way *way, const char *text, st
     const struct hr_kernel kernel = {.struct_size = sizeof kernel, .text = text};
     const struct hr_source source = {
         .struct_size = sizeof source, .kind = HR_DEVICE, .data = b->there, .size = way->bytes};
-    const struct hr_pipeline_config config = {
+    struct hr_pipeline_config config = {
         .struct_size = sizeof config,
         .n_sources = 1,
         .sources = &source,
@@ -200,14 +128,14 @@ static bool run_on_device(struct bench *b, struct way *way, const char *text, st
         .n_kernels = 1,
         .device = b->device,
     };
-    uint64_t size;
     if (b->no_there[0]) {
         snprintf(error, HR_ERROR_TEXT, "%s", b->no_there);
         return false;
     }
+    cut_for_workers(b, &config, way->bytes);
     sample_begin(sample);
     const bool done = sink.kind == HR_PULL
-                          ? pull(b, b->pool.loop, &config, LOOK_AWAY, &size, sum, error)
+                          ? bench_pull(b->pool.loop, &config, NULL, NULL, sum, error)
                           : bench_transfer(b->pool.loop, &config, NULL, sum, error);
     sample_end(sample, way->bytes);
     return done;

@@ -32,9 +32,8 @@ static const struct argp_option option_table[] = {
     {"device", KEY_DEVICE, "auto|host|cuda:N|hip:N", 0,
      "As for run: auto is the first GPU, else the host (auto)", 0},
     {"tune", KEY_TUNE, NULL, 0,
-     "Looks for the chunk, depth, streams and threads that are fastest on this machine for FILE, "
-     "or "
-     "for a made input",
+     "Looks for the chunk, depth and threads that are fastest on this machine for FILE, or for a "
+     "made input",
      1},
     {"save", KEY_SAVE, NULL, 0, "With --tune: keeps them for 'headrace run' on this machine", 1},
     {"limit", KEY_LIMIT, "SECONDS", 0, "With --tune: for the search (25)", 1},

@@ -19,7 +19,7 @@ void sort_numbers(double *numbers, unsigned n)
 
 double median_of(const double *numbers, unsigned n)
 {
-    double sorted[MAX_SAMPLES] = {0};
+    double sorted[MAX_NUMBERS] = {0};
     if (!n)
         return 0;
     memcpy(sorted, numbers, n * sizeof sorted[0]);
@@ -65,6 +65,20 @@ double shape_gain(const struct measured *one)
 {
     const double shallow = summary_of_rates(&one->ways[1]).median;
     return shallow > 0 ? summary_of_rates(&one->ways[0]).median / shallow : 0;
+}
+
+/* The library divides a stage's service by what it can work on at once; but that several requests of
+ * a file are under way it counts as one. A socket also waits for its peer. */
+bool told_gain_compares(const struct bench_case *of, const struct measured *one)
+{
+    const double as_good_as_one = 1.1;
+    const struct hr_stats *stats = &one->ways[0].stats;
+    uint64_t service_ns = 0;
+    for (unsigned i = 0; i < HR_STAGE_COUNT; i++)
+        service_ns += stats->stages[i].service_ns;
+    const bool in_memory =
+        (of->from == FROM_MEMORY || of->from == FROM_DEVICE) && of->to != TO_FILE;
+    return in_memory && (double)service_ns <= as_good_as_one * stats->gain * (double)stats->wall_ns;
 }
 
 /* Bytes of the part for each byte of the stream. */
@@ -113,4 +127,17 @@ struct ceiling ceiling_of(const struct bench *b, const struct measured *all, uns
         least.rate = least.cpu_rate;
     }
     return least;
+}
+
+double shape_efficiency(const struct bench *b, const struct measured *all, unsigned i)
+{
+    const struct ceiling ceiling = ceiling_of(b, all, i);
+    if (ceiling.missing || !all[i].ways[0].n || ceiling.rate <= 0)
+        return 0;
+    return summary_of_rates(&all[i].ways[0]).median / ceiling.rate;
+}
+
+bool is_above_ceiling(double efficiency)
+{
+    return efficiency > 1.05;
 }

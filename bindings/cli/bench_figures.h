@@ -5,8 +5,10 @@
 
 #include "bench.h"
 
+enum { MAX_NUMBERS = 15 };
+
 void sort_numbers(double *numbers, unsigned n);
-/* Of at most MAX_SAMPLES; 0 of none. */
+/* Of at most MAX_NUMBERS; 0 of none. */
 double median_of(const double *numbers, unsigned n);
 
 struct summary {
@@ -39,7 +41,17 @@ struct ceiling ceiling_of(const struct bench *b, const struct measured *all, uns
  * was not measured. */
 double part_rate(const struct bench *b, const struct measured *all, const struct part *part);
 
+/* A shape's rate as a part of what its ceiling allows; 0: that is not known. */
+double shape_efficiency(const struct bench *b, const struct measured *all, unsigned i);
+
+/* A bit more than its ceiling is noise; with more the ceiling was measured too low. */
+bool is_above_ceiling(double efficiency);
+
 /* By what factor a shape is faster than with one chunk on its way; 0: not measured. */
 double shape_gain(const struct measured *one);
+
+/* Whether the gain that the library tells is of the same thing as shape_gain(): no stage did several
+ * things at once, which one chunk on its way ends, too. */
+bool told_gain_compares(const struct bench_case *of, const struct measured *one);
 
 #endif

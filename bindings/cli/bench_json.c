@@ -89,7 +89,7 @@ static void print_beside(const struct bench *b, const struct measured *all, unsi
         text("ceiling_not_known_without", ceiling.missing, out);
     else {
         fprintf(out, ", \"ceiling_gigabytes_per_s\": %.6g, \"efficiency\": %.4f",
-                ceiling.rate / giga, summary_of_rates(&all[i].ways[0]).median / ceiling.rate);
+                ceiling.rate / giga, shape_efficiency(b, all, i));
         text("ceiling", ceiling.name, out);
     }
     fputs(", \"parts_gigabytes_per_s\": {", out);
@@ -121,6 +121,8 @@ static void print_shape(const struct bench *b, const struct measured *all, unsig
             "\"gain_measured\": %.4f, ",
             SUMMARY(deep, cpu_s).median * giga / (double)deep->bytes, SUMMARY(deep, overlap).median,
             SUMMARY(deep, gain).median, shape_gain(&all[i]));
+    fprintf(out, "\"gain_told_compares\": %s, ",
+            told_gain_compares(&bench_cases[i], &all[i]) ? "true" : "false");
     print_rate("depth_1_", shallow, out);
     print_samples("depth_1_", shallow, out);
     text("bottleneck", hr_stage_name(stage), out);

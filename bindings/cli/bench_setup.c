@@ -56,7 +56,7 @@ static unsigned char *take(uint64_t size)
 
 static bool get_memory(struct bench *b, char *error)
 {
-    b->room_size = b->size + b->packed_of + b->packed_of / 8 + (1 << 20); /* see bench_verify.c */
+    b->room_size = b->size + b->size / 8 + (1 << 20); /* what is encoded may grow a bit */
     b->data = take(b->size);
     b->room = take(b->room_size);
     if (!b->data || !b->room)
@@ -72,19 +72,6 @@ static void choose_widths(struct bench *b)
     for (unsigned width = 1; width < most && b->n_widths + 1 < MAX_WAYS; width *= 2)
         b->widths[b->n_widths++] = width;
     b->widths[b->n_widths++] = most;
-}
-
-static bool open_pool(struct bench *b, char *error)
-{
-    hr_error why = {0};
-    const struct hr_context_config config = {.struct_size = sizeof config,
-                                             .max_memory = UINT64_MAX};
-    hr_status status = hr_context_create(&config, &b->pool.context, &why);
-    if (status == HR_OK)
-        status = hr_loop_create(b->pool.context, NULL, &b->pool.loop, &why);
-    if (status != HR_OK)
-        snprintf(error, HR_ERROR_TEXT, "%s", why.text);
-    return status == HR_OK;
 }
 
 /* Which device a word means is in the statistics of a transfer that visits it. */
@@ -146,7 +133,7 @@ bool bench_open(struct bench *b, const char *device, char *error)
     look_at_machine(&m);
     *b = (struct bench){.n_cpus = m.n_cpus};
     choose_widths(b);
-    return open_pool(b, error) && find_device(b, device, error);
+    return bench_make_pool(&b->pool, 0, UINT64_MAX, error) && find_device(b, device, error);
 }
 
 bool bench_fill(struct bench *b, uint64_t size, char *error)
@@ -187,10 +174,10 @@ void bench_tear_down(struct bench *b)
         munmap(b->data, b->size);
     if (b->room)
         munmap(b->room, b->room_size);
-    for (unsigned i = 0; i < MAX_WAYS; i++) {
-        hr_loop_free(b->pools[i].loop);
-        hr_context_free(b->pools[i].context);
-    }
-    hr_loop_free(b->pool.loop);
-    hr_context_free(b->pool.context);
+    for (unsigned i = 0; i < MAX_WAYS; i++)
+        bench_drop_pool(&b->pools[i]);
+    for (long i = 0; b->singles && i < b->n_cpus; i++)
+        bench_drop_pool(&b->singles[i]);
+    free(b->singles);
+    bench_drop_pool(&b->pool);
 }

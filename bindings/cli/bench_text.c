@@ -11,7 +11,8 @@ static void print_device(const struct bench *b, FILE *out)
     struct hr_device device;
     if (b->on_host || !find_listed_device(b->device, &device))
         fprintf(out, "device: %s%s\n", b->device,
-                b->on_host ? ", so that shapes end in memory of the host: no copies to a GPU" : "");
+                b->on_host ? ", so that pipelines end in memory of the host: no copies to a GPU"
+                           : "");
     else
         fprintf(out, "device: %s, %s, %s\n", b->device, device.title, device.version);
     if (!b->on_host && !(b->is_pinned[0] && b->is_pinned[1]))
@@ -72,15 +73,30 @@ static bool any(const struct measured *all, bool shapes)
     return false;
 }
 
-static void print_ceilings(const struct measured *all, FILE *out)
+/* For one reason in one line. */
+static void print_without_gpu(const struct bench *b, const struct measured *all, FILE *out)
+{
+    const struct measured *last = NULL;
+    for (unsigned i = 0; i < N_CASES && b->on_host; i++) {
+        if (!all[i].wanted || !bench_cases[i].gpu_only)
+            continue;
+        fprintf(out, "%s%s", last ? ", " : "", bench_cases[i].name);
+        last = &all[i];
+    }
+    if (last)
+        fprintf(out, " not measured: %s\n", last->error);
+}
+
+static void print_ceilings(const struct bench *b, const struct measured *all, FILE *out)
 {
     if (!any(all, false))
         return;
     fprintf(out, "\n%-12s %8s %8s %8s %3s %8s  %s\n", "ceiling", "best", "min", "max", "n",
             "CPU s/GB", "by threads, or what it is");
     for (unsigned i = 0; i < N_CASES; i++)
-        if (all[i].wanted && !is_shape(&bench_cases[i]))
+        if (all[i].wanted && !is_shape(&bench_cases[i]) && !(bench_cases[i].gpu_only && b->on_host))
             print_ceiling(&all[i], i, out);
+    print_without_gpu(b, all, out);
 }
 
 /* ---- shapes ---- */
@@ -88,13 +104,13 @@ static void print_ceilings(const struct measured *all, FILE *out)
 static void print_beside(const struct bench *b, const struct measured *all, unsigned i, FILE *out)
 {
     const struct ceiling ceiling = ceiling_of(b, all, i);
-    const struct way *way = &all[i].ways[0];
-    const struct report report = {.stats = way->stats, .null_sink = bench_cases[i].to == TO_NULL};
+    const struct report report = {.stats = all[i].ways[0].stats,
+                                  .null_sink = bench_cases[i].to == TO_NULL};
     if (ceiling.missing)
         fprintf(out, "%18sceiling not known, for %s was not measured", "", ceiling.missing);
     else
         fprintf(out, "%18s%3.0f %% of %.2f, which %s allow%s", "",
-                100 * summary_of_rates(way).median / ceiling.rate, ceiling.rate / giga,
+                100 * shape_efficiency(b, all, i), ceiling.rate / giga,
                 strcmp(ceiling.name, "cpu") == 0 ? "the CPUs together" : ceiling.name,
                 strcmp(ceiling.name, "cpu") == 0 ? "" : "s");
     fputs("; bottleneck: ", out);
@@ -112,12 +128,34 @@ static void print_shape(const struct bench *b, const struct measured *all, unsig
         return;
     }
     const struct summary rate = summary_of_rates(deep);
-    fprintf(out, "%7.2f %7.2f %7.2f %3u %8.3f %7.2f %8.2f %5.2f %5.2f\n", rate.median / giga,
+    fprintf(out, "%7.2f %7.2f %7.2f %3u %8.3f %7.2f %8.2f %5.2f ", rate.median / giga,
             rate.least / giga, rate.most / giga, deep->n,
             SUMMARY(deep, cpu_s).median * giga / (double)deep->bytes, SUMMARY(deep, overlap).median,
-            summary_of_rates(shallow).median / giga, shape_gain(&all[i]),
-            SUMMARY(deep, gain).median);
+            summary_of_rates(shallow).median / giga, shape_gain(&all[i]));
+    if (told_gain_compares(&bench_cases[i], &all[i]))
+        fprintf(out, "%5.2f\n", SUMMARY(deep, gain).median);
+    else
+        fprintf(out, "%5s\n", "-");
     print_beside(b, all, i, out);
+}
+
+static void print_legend(const struct bench *b, const struct measured *all, FILE *out)
+{
+    bool above = false;
+    for (unsigned i = 0; i < N_CASES; i++)
+        above |= all[i].wanted && is_shape(&bench_cases[i]) &&
+                 is_above_ceiling(shape_efficiency(b, all, i));
+    fputs("\ndepth 1: GB/s with one chunk on its way, one thing after the other; gain: how many "
+          "times faster\nthe default is than that. It counts all that is done at once: stages, and "
+          "in a stage several\nworkers or requests. told: what the statistics tell, of stages "
+          "alone; -: not the same thing,\nfor a stage does several things at once, or waits for "
+          "others.\nThe ceiling is the least of the parts' rates, and of what all usable CPUs can "
+          "do of the parts'\nCPU time, for they share them.\n",
+          out);
+    if (above)
+        fputs("More than 105 % of a ceiling: that one was measured too low; try a machine that is "
+              "idle, or a\nlarger --size.\n",
+              out);
 }
 
 static void print_shapes(const struct bench *b, const struct measured *all, FILE *out)
@@ -129,15 +167,12 @@ static void print_shapes(const struct bench *b, const struct measured *all, FILE
     for (unsigned i = 0; i < N_CASES; i++)
         if (all[i].wanted && is_shape(&bench_cases[i]))
             print_shape(b, all, i, out);
-    fputs("\ndepth 1: GB/s with one chunk on its way; gain: measured against it; told: what the "
-          "statistics\ntell. The ceiling is the least of the parts' rates, and of what all usable "
-          "CPUs can do of\nthe parts' CPU time, for they share them.\n",
-          out);
+    print_legend(b, all, out);
 }
 
 void bench_print(const struct bench *b, const struct measured *all, FILE *out)
 {
     print_machine(b, out);
-    print_ceilings(all, out);
+    print_ceilings(b, all, out);
     print_shapes(b, all, out);
 }

@@ -46,6 +46,35 @@ void sample_end(struct sample *sample, uint64_t bytes)
     sample->rate = (double)bytes / sample->wall_s;
 }
 
+/* ---- the library's ---- */
+
+bool bench_make_pool(struct pool *pool, uint64_t threads, uint64_t max_memory, char *error)
+{
+    hr_error why = {0};
+    const struct hr_context_config config = {
+        .struct_size = sizeof config, .n_threads = (uint32_t)threads, .max_memory = max_memory};
+    hr_status status = HR_OK;
+    if (!pool->context)
+        status = hr_context_create(&config, &pool->context, &why);
+    if (status == HR_OK && !pool->loop)
+        status = hr_loop_create(pool->context, NULL, &pool->loop, &why);
+    if (status != HR_OK)
+        snprintf(error, HR_ERROR_TEXT, "%s", why.text);
+    return status == HR_OK;
+}
+
+void bench_drop_pool(struct pool *pool)
+{
+    hr_loop_free(pool->loop);
+    hr_context_free(pool->context);
+}
+
+struct hr_source bench_memory(const void *data, uint64_t size)
+{
+    return (struct hr_source){
+        .struct_size = sizeof(struct hr_source), .kind = HR_MEMORY, .data = data, .size = size};
+}
+
 /* ---- threads ---- */
 
 struct team {

@@ -1,188 +1,152 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Looks for settings that are faster than the defaults: one knob after the other, its values by turns
- * with what is best so far. What is found at the end must beat the defaults in turns with them, by
- * more than they differ among themselves; else the defaults are proposed. */
+/* Looks for settings that are faster than the defaults. From the best so far it goes a step at a
+ * time; a step is taken if it is a gain by turns with that, by more than noise. Chunk and depth are
+ * turned together, for what matters is how large chunks are that take the same memory, and then how
+ * much memory. What is found at the end must beat the defaults, by turns with them; else these are
+ * proposed. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "bench_tune.h"
 
-enum { LEAST_ROUNDS = 3, LEAST_TURNS = 3, MAX_VALUES = 5 };
-
-static const double worth = 1.02;         /* less is not told apart from noise */
 static const double part_to_prove = 0.25; /* of the time, for the last comparison */
+static const uint64_t least_chunk = 64 << 10;
+static const uint64_t most_chunk = 64 << 20;
+static const uint64_t most_in_flight = 256 << 20; /* a context leases 1 GiB by default */
 
-static void set_knob(struct tuned *with, enum knob knob, uint64_t value)
-{
-    uint64_t *const at[N_KNOBS] = {&with->chunk, &with->depth, &with->threads, &with->streams};
-    *at[knob] = value;
-}
+/* Quarters by which a setting is multiplied. */
+struct step {
+    unsigned chunk;
+    unsigned depth;
+    unsigned threads; /* 0: as they are; else of the CPUs */
+};
+
+static const struct step steps[] = {
+    {8, 2, 0}, {2, 8, 0}, {16, 1, 0}, {1, 16, 0}, /* the same memory */
+    {4, 2, 0}, {4, 8, 0},                         /* less and more of it */
+    {8, 4, 0}, {2, 4, 0},                         /* both */
+    {4, 4, 3}, {4, 4, 6}, {4, 4, 2},  {4, 4, 8},
+};
 
 /* ---- what is tried ---- */
 
-static unsigned choose_chunks(uint64_t values[MAX_VALUES])
+static uint64_t quarters(uint64_t value, unsigned n)
 {
-    for (unsigned i = 0; i < MAX_VALUES; i++)
-        values[i] = UINT64_C(1) << (20 + i);
-    return MAX_VALUES;
+    return value * n / 4;
 }
 
-/* Halves and doubles of what is in force. */
-static unsigned choose_around(uint64_t now, uint64_t values[MAX_VALUES])
+/* Of the last-level cache; no limit where it is not known. */
+static uint64_t cache_bytes(void)
 {
-    const uint64_t around[] = {now / 2, now * 3 / 4, now * 3 / 2, now * 2};
-    unsigned n = 0;
-    for (unsigned i = 0; i < sizeof around / sizeof around[0]; i++)
-        if (around[i] > 1 && around[i] != now)
-            values[n++] = around[i];
-    return n;
+    const long bytes = sysconf(_SC_LEVEL3_CACHE_SIZE);
+    return bytes > 0 ? (uint64_t)bytes : UINT64_MAX;
 }
 
-static unsigned choose_values(const struct tune *t, const struct tuned *best, enum knob knob,
-                              uint64_t values[MAX_VALUES])
+/* Chunks that are on their way should be found in the last-level cache: more of them is not tried. */
+static bool is_sensible(const struct tune *t, const struct tuned *with, const struct tuned *best)
 {
-    static const uint64_t streams[] = {1, 2, 4, 8};
-    const uint64_t cpus = (uint64_t)t->bench.n_cpus;
-    switch (knob) {
-    case KNOB_CHUNK:
-        return choose_chunks(values);
-    case KNOB_DEPTH:
-        return choose_around(knob_value(t, best, knob), values);
-    case KNOB_THREADS: /* idle, if nothing is decoded and kernels run elsewhere */
-        return t->decodes ? choose_around(cpus, values) : 0;
-    case KNOB_STREAMS:
-        memcpy(values, streams, sizeof streams);
-        return t->bench.on_host ? 0 : sizeof streams / sizeof streams[0];
-    case N_KNOBS:
-        break;
+    const uint64_t bytes = with->chunk * with->depth;
+    const uint64_t cache = cache_bytes();
+    const bool grows = bytes > best->chunk * best->depth;
+    return with->depth >= 2 && with->chunk >= least_chunk && with->chunk <= most_chunk &&
+           with->chunk <= t->bytes && (!grows || (bytes <= most_in_flight && bytes <= cache));
+}
+
+static bool is_same(const struct tune *t, const struct tuned *a, const struct tuned *b)
+{
+    const struct tuned x = tune_in_force(t, a);
+    const struct tuned y = tune_in_force(t, b);
+    return x.chunk == y.chunk && x.depth == y.depth && x.threads == y.threads;
+}
+
+static bool was_tried(const struct tune *t, const struct tuned *with)
+{
+    static const struct tuned defaults;
+    bool tried = is_same(t, with, &defaults);
+    for (unsigned i = 0; i < t->n_trials; i++)
+        tried |= is_same(t, with, &t->trials[i].with);
+    return tried;
+}
+
+/* Threads are idle, if nothing is decoded. What stays as it is by default stays unset. False: the
+ * step leads nowhere. */
+static bool take_step(const struct tune *t, const struct tuned *best, const struct step *step,
+                      struct tuned *out)
+{
+    const struct tuned now = tune_in_force(t, best);
+    struct tuned next = now;
+    *out = *best;
+    if (step->threads) {
+        out->threads = quarters((uint64_t)t->bench.n_cpus, step->threads);
+        return t->decodes && out->threads && !was_tried(t, out);
     }
-    return 0;
-}
-
-/* What is best so far first, then the values that differ from it. */
-static struct trial *add_trials(struct tune *t, const struct tuned *best, enum knob knob,
-                                unsigned *n)
-{
-    uint64_t values[MAX_VALUES];
-    struct trial *first = &t->trials[t->n_trials];
-    const unsigned n_values = choose_values(t, best, knob, values);
-    *n = 0;
-    if (!n_values || t->n_trials + n_values + 1 > MAX_TRIALS)
-        return first;
-    first[(*n)++] = (struct trial){.knob = knob, .with = *best};
-    for (unsigned i = 0; i < n_values; i++) {
-        if (values[i] == knob_value(t, best, knob))
-            continue;
-        first[*n] = (struct trial){.knob = knob, .with = *best};
-        set_knob(&first[(*n)++].with, knob, values[i]);
-    }
-    return first;
+    next.chunk = quarters(now.chunk, step->chunk) / 4096 * 4096;
+    next.depth = quarters(now.depth, step->depth);
+    if (!is_sensible(t, &next, &now))
+        return false;
+    out->chunk = step->chunk == 4 ? best->chunk : next.chunk;
+    out->depth = step->depth == 4 ? best->depth : next.depth;
+    return !was_tried(t, out);
 }
 
 /* ---- the search ---- */
 
-static bool run_trial(struct tune *t, struct trial *trial, char *error)
+static void tell_progress(const struct tune *t)
 {
-    const bool with_kernel = trial->knob == KNOB_STREAMS;
-    if (!tune_run(t, &trial->with, with_kernel, &trial->wall_s[trial->n], error))
+    if (isatty(STDERR_FILENO))
+        fprintf(stderr, "\rtrying, %u so far", t->n_trials);
+}
+
+/* *stepped: the step was a gain. */
+static bool try_step(struct tune *t, const struct step *step, double until_s, struct tuned *best,
+                     bool *stepped, char *error)
+{
+    struct trial *trial = &t->trials[t->n_trials];
+    bool whole;
+    *trial = (struct trial){.beside = *best};
+    if (t->n_trials == MAX_TRIALS || !take_step(t, best, step, &trial->with))
+        return true;
+    if (!trial_run(t, trial, until_s, false, &whole, error))
         return false;
-    trial->n++;
-    return true;
-}
-
-static double median_s(const struct trial *trial)
-{
-    return median_of(trial->wall_s, trial->n);
-}
-
-/* The one that is worth a change; else the first. */
-static const struct trial *fastest(const struct trial *trials, unsigned n)
-{
-    const struct trial *least = trials;
-    for (unsigned i = 1; i < n; i++)
-        if (median_s(&trials[i]) < median_s(least))
-            least = &trials[i];
-    return median_s(trials) > worth * median_s(least) ? least : trials;
-}
-
-/* False: failed. A knob for which there is no time is left as it is; while there is, its trials get
- * more rounds than they need. */
-static bool turn_knob(struct tune *t, enum knob knob, double until_s, struct tuned *best,
-                      char *error)
-{
-    const double now_s = bench_clock_seconds();
-    const double enough_s = now_s + (until_s - now_s) / (N_KNOBS - knob);
-    unsigned n;
-    struct trial *trials = add_trials(t, best, knob, &n);
-    for (unsigned round = 0; round < MAX_SAMPLES; round++) {
-        if (round >= LEAST_ROUNDS && bench_clock_seconds() > enough_s)
-            break;
-        for (unsigned i = 0; i < n; i++) {
-            if (interrupted() || bench_clock_seconds() > until_s) {
-                t->out_of_time = true;
-                return true;
-            }
-            if (!run_trial(t, &trials[i], error))
-                return false;
-        }
+    t->out_of_time |= !whole;
+    t->n_trials += whole;
+    if (whole && trial->is_gain) {
+        *best = trial->with;
+        *stepped = true;
     }
-    t->n_trials += n;
-    if (n)
-        *best = fastest(trials, n)->with;
+    tell_progress(t);
     return true;
 }
 
+/* All steps over and over again, until none is a gain. */
 static bool search(struct tune *t, double limit_s, struct tuned *best, char *error)
 {
     const double until_s = t->end_s - part_to_prove * limit_s;
-    for (enum knob knob = KNOB_CHUNK; knob < N_KNOBS && !interrupted(); knob++) {
-        if (isatty(STDERR_FILENO))
-            fprintf(stderr, "\rtrying, part %d of %d", (int)knob + 1, N_KNOBS + 1);
-        if (!turn_knob(t, knob, until_s, best, error))
-            return false;
+    bool stepped = true;
+    while (stepped) {
+        stepped = false;
+        for (unsigned i = 0; i < sizeof steps / sizeof steps[0]; i++) {
+            if (t->out_of_time || interrupted())
+                return true;
+            if (!try_step(t, &steps[i], until_s, best, &stepped, error))
+                return false;
+        }
     }
     return true;
-}
-
-/* ---- the proof ---- */
-
-/* The lower quartile of the turns must be a gain, too. */
-static void judge(struct tune *t)
-{
-    double ratios[MAX_SAMPLES];
-    const unsigned n = t->found.n;
-    for (unsigned i = 0; i < n; i++)
-        ratios[i] = t->by_default.wall_s[i] / t->found.wall_s[i];
-    sort_numbers(ratios, n);
-    t->gain = n ? median_of(ratios, n) : 1;
-    t->is_gain = n >= LEAST_TURNS && t->gain >= worth && ratios[n / 4] > 1;
-}
-
-static bool is_default(const struct tuned *with)
-{
-    return !with->chunk && !with->depth && !with->streams && !with->threads;
 }
 
 static bool prove(struct tune *t, const struct tuned *best, char *error)
 {
-    const bool with_kernel = best->streams != 0;
-    t->found.with = *best;
-    t->gain = 1;
-    if (is_default(best))
-        return tune_verify(t, error);
-    for (unsigned i = 0; i < MAX_SAMPLES && !interrupted(); i++) {
-        if (i >= LEAST_TURNS && bench_clock_seconds() > t->end_s)
-            break;
-        if (!tune_run(t, &t->by_default.with, with_kernel, &t->by_default.wall_s[i], error) ||
-            !tune_run(t, best, with_kernel, &t->found.wall_s[i], error))
-            return false;
-        t->by_default.n = t->found.n = i + 1;
-    }
-    judge(t);
-    if (t->is_gain)
+    bool whole;
+    t->proof = (struct trial){.with = *best, .gain = 1};
+    if (is_same(t, best, &t->proof.beside))
+        return true;
+    if (!trial_run(t, &t->proof, t->end_s, true, &whole, error))
+        return false;
+    if (whole && t->proof.is_gain)
         t->proposed = *best;
-    return tune_verify(t, error);
+    return true;
 }
 
 /* ---- the command ---- */
@@ -193,7 +157,7 @@ static bool save(struct tune *t)
     char *path = tuned_path();
     snprintf(t->proposed.device, sizeof t->proposed.device, "%s", t->bench.device);
     snprintf(t->proposed.kind, sizeof t->proposed.kind, t->decodes ? "zstd" : "plain");
-    t->proposed.gain = t->is_gain ? t->gain : 1;
+    t->proposed.gain = t->proof.is_gain ? t->proof.gain : 1;
     const bool saved = tuned_save(&t->proposed, why);
     if (saved && path)
         snprintf(t->saved, sizeof t->saved, "%s", path);

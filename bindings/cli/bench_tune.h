@@ -7,38 +7,38 @@
 #include "bench_tools.h"
 #include "tuned.h"
 
-enum { MAX_TRIALS = 40, MAX_TUNE_POOLS = 8 };
+enum { MAX_TRIALS = 64, MAX_TURNS = MAX_NUMBERS, N_TUNE_POOLS = 4 };
 
-enum knob { KNOB_CHUNK, KNOB_DEPTH, KNOB_THREADS, KNOB_STREAMS, N_KNOBS };
-
-/* One setting and how long its runs took, each interleaved with those it is compared with. */
+/* Two settings, by turns on the same work. */
 struct trial {
-    enum knob knob; /* that was turned */
     struct tuned with;
+    struct tuned beside; /* the best so far */
     unsigned n;
-    double wall_s[MAX_SAMPLES];
+    double with_s[MAX_TURNS];
+    double beside_s[MAX_TURNS];
+    double gain;  /* of with over beside: the median of the turns' ratios; 1: no turn */
+    bool is_gain; /* more than noise */
 };
 
 struct tune {
     struct bench bench; /* its device, and the made input */
     const char *path;
-    uint64_t bytes; /* of the stream that each run moves, decoded */
+    uint64_t bytes;       /* of the stream that each transfer moves, decoded */
+    double run_s;         /* that a run should take */
+    unsigned n_transfers; /* of a run */
     bool decodes;
     uint32_t crc32;
     void *there;              /* memory of the GPU that gets it */
-    struct hr_stats defaults; /* of a run without settings */
+    struct hr_stats defaults; /* of a transfer without settings */
     struct {
-        uint64_t threads;
+        uint64_t threads; /* 0: free */
         struct pool pool;
-    } pools[MAX_TUNE_POOLS];
+    } pools[N_TUNE_POOLS];
     double end_s; /* of the search, by the clock */
 
     unsigned n_trials;
     struct trial trials[MAX_TRIALS];
-    struct trial by_default; /* the last comparison: these two by turns */
-    struct trial found;
-    double gain;  /* of what was found over the default: the median of the turns' ratios */
-    bool is_gain; /* more than noise */
+    struct trial proof; /* the last one: what was found beside the defaults */
     bool out_of_time;
     struct tuned proposed;
     char saved[HR_ERROR_TEXT]; /* the file; "": not asked for, or failed */
@@ -49,16 +49,22 @@ struct tune {
 /* All: false with the reason in error. */
 bool tune_set_up(struct tune *tune, const struct tune_options *options, char *error);
 void tune_tear_down(struct tune *tune);
-/* with_kernel: through one that copies, for streams. */
-bool tune_run(struct tune *tune, const struct tuned *with, bool with_kernel, double *wall_s,
-              char *error);
-/* That what the device got last is right. */
-bool tune_verify(struct tune *tune, char *error);
+bool tune_run(struct tune *tune, const struct tuned *with, double *wall_s, char *error);
+/* That a transfer with these settings brings the device what it should. */
+bool tune_verify(struct tune *tune, const struct tuned *with, char *error);
+
+/* ---- bench_tune_trial.c ---- */
+
+/* Runs both by turns until until_s, but at least as many times as it takes to tell a gain: *whole
+ * says whether there was time for that. With most turns it goes on; without, it ends as soon as the
+ * trial is lost. False with the reason in error. */
+bool trial_run(struct tune *tune, struct trial *trial, double until_s, bool most, bool *whole,
+               char *error);
 
 /* ---- bench_tune_text.c ---- */
 
-/* What the knob stands at: where it is the default, what that is in force. */
-uint64_t knob_value(const struct tune *tune, const struct tuned *with, enum knob knob);
+/* What is in force: where nothing is set, the default. */
+struct tuned tune_in_force(const struct tune *tune, const struct tuned *with);
 void tune_print(const struct tune *tune, FILE *out);
 void tune_print_json(const void *tune, FILE *out);
 

@@ -4,101 +4,109 @@
 
 static const double giga = 1e9;
 
-static const char *const knob_words[N_KNOBS] = {"chunk", "depth", "threads", "streams"};
-static const char *const knob_keys[N_KNOBS] = {"chunk_bytes", "depth", "threads", "streams"};
-
-uint64_t knob_value(const struct tune *t, const struct tuned *with, enum knob knob)
+struct tuned tune_in_force(const struct tune *t, const struct tuned *with)
 {
-    const uint64_t said[N_KNOBS] = {with->chunk, with->depth, with->threads, with->streams};
-    const uint64_t defaults[N_KNOBS] = {t->defaults.chunk_size, t->defaults.depth,
-                                        (uint64_t)t->bench.n_cpus, t->defaults.n_streams};
-    return said[knob] ? said[knob] : defaults[knob];
+    return (struct tuned){
+        .chunk = with->chunk ? with->chunk : t->defaults.chunk_size,
+        .depth = with->depth ? with->depth : t->defaults.depth,
+        .threads = with->threads ? with->threads : (uint64_t)t->bench.n_cpus,
+    };
 }
 
-static double rate_of(const struct tune *t, const struct trial *trial)
+static double rate_of(const struct tune *t, const double *wall_s, unsigned n)
 {
-    const double wall_s = median_of(trial->wall_s, trial->n);
-    return wall_s > 0 ? (double)t->bytes / wall_s : 0;
+    const double median_s = median_of(wall_s, n);
+    return median_s > 0 ? (double)t->bytes * t->n_transfers / median_s : 0;
 }
 
 /* ---- text ---- */
 
-static void print_knob(const struct tune *t, const struct tuned *with, enum knob knob, FILE *out)
+static void print_trial(const struct tune *t, const struct trial *trial, FILE *out)
 {
-    const unsigned long long value = knob_value(t, with, knob);
-    if (knob == KNOB_CHUNK)
-        fprintf(out, "%llu KiB", value >> 10);
-    else
-        fprintf(out, "%llu", value);
+    char text[TUNED_TEXT];
+    const struct tuned with = tune_in_force(t, &trial->with);
+    fprintf(out, "%-40s %8.2f %8.2f %6.3f %3u%s\n", tuned_text(&with, text),
+            rate_of(t, trial->with_s, trial->n) / giga,
+            rate_of(t, trial->beside_s, trial->n) / giga, trial->gain, trial->n,
+            trial->is_gain ? "  taken" : "");
 }
 
 static void print_trials(const struct tune *t, FILE *out)
 {
-    for (enum knob knob = KNOB_CHUNK; knob < N_KNOBS; knob++) {
-        const char *between = knob_words[knob];
-        for (unsigned i = 0; i < t->n_trials; i++) {
-            if (t->trials[i].knob != knob)
-                continue;
-            fprintf(out, "%s ", between);
-            print_knob(t, &t->trials[i].with, knob, out);
-            fprintf(out, ": %.2f", rate_of(t, &t->trials[i]) / giga);
-            between = ",";
-        }
-        if (*between == ',')
-            fputs(" GB/s\n", out);
-    }
+    if (t->n_trials)
+        fprintf(out, "%-40s %8s %8s %6s %3s\n", "tried, by turns with the best so far", "GB/s",
+                "that", "gain", "n");
+    for (unsigned i = 0; i < t->n_trials; i++)
+        print_trial(t, &t->trials[i], out);
+    if (t->out_of_time)
+        fputs("not all was tried: the time was over\n", out);
 }
 
-static void print_settings(const struct tune *t, const struct tuned *with, FILE *out)
+static void print_proof(const struct tune *t, FILE *out)
 {
-    for (enum knob knob = KNOB_CHUNK; knob < N_KNOBS; knob++) {
-        if (knob == KNOB_STREAMS && t->bench.on_host)
-            continue;
-        fprintf(out, "%s%s ", knob ? ", " : "", knob_words[knob]);
-        print_knob(t, with, knob, out);
+    char text[TUNED_TEXT];
+    const struct trial *proof = &t->proof;
+    const struct tuned defaults = tune_in_force(t, &proof->beside);
+    fprintf(out, "by default: %s\n", tuned_text(&defaults, text));
+    if (!proof->n) {
+        fputs("found: nothing that is faster by more than noise\n", out);
+        return;
     }
-    fputc('\n', out);
+    fprintf(out, "found: %s: %.2f GB/s beside %.2f, by turns %u times: gain %.3f%s\n",
+            tuned_text(&proof->with, text), rate_of(t, proof->with_s, proof->n) / giga,
+            rate_of(t, proof->beside_s, proof->n) / giga, proof->n, proof->gain,
+            proof->is_gain    ? ""
+            : proof->gain > 1 ? ", which is no more than noise"
+                              : ", which is none");
 }
 
 void tune_print(const struct tune *t, FILE *out)
 {
     char bytes[HUMAN_SIZE];
     char text[TUNED_TEXT];
-    fprintf(out, "%s of %s%s to %s\n", human_bytes((double)t->bytes, bytes), t->path,
-            t->decodes ? ", decoded," : "",
-            t->bench.on_host ? "null: on the host" : t->bench.device);
+    fprintf(out, "%s of %s%s to %s, %u time%s a run\n", human_bytes((double)t->bytes, bytes),
+            t->path, t->decodes ? ", decoded," : "",
+            t->bench.on_host ? "null: on the host" : t->bench.device, t->n_transfers,
+            t->n_transfers == 1 ? "" : "s");
     print_trials(t, out);
-    if (t->out_of_time)
-        fputs("not all was tried: the time was over\n", out);
-    fputs("by default: ", out);
-    print_settings(t, &t->by_default.with, out);
-    if (t->found.n)
-        fprintf(out, "found: %s: %.2f GB/s beside %.2f, by turns %u times: gain %.2f%s\n",
-                tuned_text(&t->found.with, text), rate_of(t, &t->found) / giga,
-                rate_of(t, &t->by_default) / giga, t->found.n, t->gain,
-                t->is_gain ? "" : ", which is no more than noise");
+    print_proof(t, out);
     fprintf(out, "proposed: %s\n", tuned_text(&t->proposed, text));
+    if (!t->bench.on_host)
+        fputs("streams stay the default: they are of kernels, and there is none\n", out);
     if (t->saved[0])
         fprintf(out, "kept for headrace run in %s\n", t->saved);
 }
 
 /* ---- JSON ---- */
 
-static void print_json_settings(const struct tune *t, const struct tuned *with, FILE *out)
+static void print_settings(const struct tune *t, const struct tuned *with, FILE *out)
 {
-    for (enum knob knob = KNOB_CHUNK; knob < N_KNOBS; knob++)
-        fprintf(out, "%s\"%s\": %llu", knob ? ", " : "", knob_keys[knob],
-                (unsigned long long)knob_value(t, with, knob));
+    const struct tuned all = tune_in_force(t, with);
+    fprintf(out, "\"chunk_bytes\": %llu, \"depth\": %llu, \"threads\": %llu",
+            (unsigned long long)all.chunk, (unsigned long long)all.depth,
+            (unsigned long long)all.threads);
 }
 
-static void print_trial(const struct tune *t, const struct trial *trial, FILE *out)
+static void print_runs(const struct tune *t, const struct tuned *with, const double *wall_s,
+                       unsigned n, FILE *out)
 {
     fputc('{', out);
-    print_json_settings(t, &trial->with, out);
-    fprintf(out, ", \"gigabytes_per_s\": %.6g, \"wall_s\": [", rate_of(t, trial) / giga);
-    for (unsigned i = 0; i < trial->n; i++)
-        fprintf(out, "%s%.9f", i ? ", " : "", trial->wall_s[i]);
+    print_settings(t, with, out);
+    fprintf(out, ", \"gigabytes_per_s\": %.6g, \"wall_s\": [", rate_of(t, wall_s, n) / giga);
+    for (unsigned i = 0; i < n; i++)
+        fprintf(out, "%s%.9f", i ? ", " : "", wall_s[i]);
     fputs("]}", out);
+}
+
+static void print_pair(const struct tune *t, const struct trial *trial, const char *with,
+                       const char *beside, FILE *out)
+{
+    fprintf(out, "\"%s\": ", with);
+    print_runs(t, &trial->with, trial->with_s, trial->n, out);
+    fprintf(out, ", \"%s\": ", beside);
+    print_runs(t, &trial->beside, trial->beside_s, trial->n, out);
+    fprintf(out, ", \"gain\": %.4f, \"more_than_noise\": %s", trial->gain,
+            trial->is_gain ? "true" : "false");
 }
 
 /* Settings are what is in force, also where they are the defaults. */
@@ -109,20 +117,20 @@ void tune_print_json(const void *what, FILE *out)
     bench_print_json_machine(&t->bench.pool, t->bench.device, out);
     fputs(",\n \"file\": ", out);
     json_text(out, t->path);
-    fprintf(out, ", \"bytes\": %llu, \"decoded\": %s, \"out_of_time\": %s,\n \"tried\": [",
-            (unsigned long long)t->bytes, t->decodes ? "true" : "false",
+    fprintf(out,
+            ", \"bytes\": %llu, \"transfers_per_run\": %u, \"decoded\": %s, "
+            "\"out_of_time\": %s,\n \"tried\": [",
+            (unsigned long long)t->bytes, t->n_transfers, t->decodes ? "true" : "false",
             t->out_of_time ? "true" : "false");
     for (unsigned i = 0; i < t->n_trials; i++) {
-        fputs(i ? ",\n  " : "\n  ", out);
-        print_trial(t, &t->trials[i], out);
+        fputs(i ? ",\n  {" : "\n  {", out);
+        print_pair(t, &t->trials[i], "with", "beside", out);
+        fputc('}', out);
     }
-    fputs("],\n \"default\": ", out);
-    print_trial(t, &t->by_default, out);
-    fputs(",\n \"found\": ", out);
-    print_trial(t, &t->found, out);
-    fprintf(out, ",\n \"gain\": %.4f, \"more_than_noise\": %s, \"proposed\": {", t->gain,
-            t->is_gain ? "true" : "false");
-    print_json_settings(t, &t->proposed, out);
+    fputs("],\n ", out);
+    print_pair(t, &t->proof, "found", "default", out);
+    fputs(",\n \"proposed\": {", out);
+    print_settings(t, &t->proposed, out);
     fputs("}, \"saved\": ", out);
     if (t->saved[0])
         json_text(out, t->saved);

@@ -106,19 +106,6 @@ bool verify_packed_file(struct bench *b, uint64_t n, char *error)
            verify_bytes(b, b->room, 0, n, false, error);
 }
 
-/* packed may be the begin of room: its end has space for n bytes more. */
-bool verify_packed_memory(struct bench *b, const void *packed, uint64_t size, uint64_t n,
-                          char *error)
-{
-    const struct hr_source source = {
-        .struct_size = sizeof source, .kind = HR_MEMORY, .data = packed, .size = size};
-    unsigned char *to = b->room + (size + 4095) / 4096 * 4096;
-    if (size > b->room_size || (uint64_t)(to - b->room) + n > b->room_size)
-        return is_wrong(error, size);
-    return bring(b, &source, HR_CODEC_ZSTD, to, n, error) &&
-           verify_bytes(b, to, 0, n, false, error);
-}
-
 /* So that what is verified then was brought. */
 bool clear_there_too(struct bench *b, uint64_t n, char *error)
 {

@@ -122,6 +122,12 @@ static bool is_no_socket(const char *end)
     return !is_socket_word(end);
 }
 
+static bool is_fifo(const char *path)
+{
+    struct stat status;
+    return stat(path, &status) == 0 && S_ISFIFO(status.st_mode);
+}
+
 static void no_effect(bool is, const char *text, struct options *o, struct argp_state *state)
 {
     if (!is)
@@ -157,8 +163,8 @@ static void check_effects(struct options *o, struct argp_state *state)
               state);
     no_effect(c->idle_ms && files, "--idle-timeout has no effect: no end is a pipe or socket", o,
               state);
-    no_effect(c->connect_ms && all_ends(o, is_no_socket),
-              "--connect-timeout has no effect: no end is a socket", o, state);
+    no_effect(c->connect_ms && all_ends(o, is_no_socket) && !is_fifo(sink_of(o)),
+              "--connect-timeout has no effect: no end is a socket, nor the sink a FIFO", o, state);
     no_effect(c->n_streams && !c->n_kernels && !c->device,
               "--streams has no effect without --kernel", o, state);
 }

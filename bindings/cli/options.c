@@ -107,7 +107,8 @@ static const struct argp_option option_table[] = {
     {"min-fill", KEY_MIN_FILL, "SIZE", 0, "Chunks with fewer bytes do not leave early (1)", 4},
     {"max-wait", KEY_MAX_WAIT, "MS", 0,
      "With --min-fill: but leave after MS milliseconds (no limit)", 4},
-    {"connect-timeout", KEY_CONNECT, "SECONDS", 0, "Limit to connect or be connected (none)", 4},
+    {"connect-timeout", KEY_CONNECT, "SECONDS", 0,
+     "Limit to connect or be connected, and for a FIFO that is the sink to be read (none)", 4},
     {"idle-timeout", KEY_IDLE, "SECONDS", 0, "Limit for no byte to move (none)", 4},
 
     {NULL, 0, NULL, 0, "What is told:", 5},

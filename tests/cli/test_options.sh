@@ -106,7 +106,8 @@ no_effect() { # noted, and refused where nothing may be silent
         says 0 "${words%% *} has no effect" run out --stats text $words && rm out &&
             refuses "${words%% *} has no effect" out --strict $words || return
     done
-    hr run - null: --strict --io threads --idle-timeout 5 < <(cat ../in)
+    hr run - null: --strict --io threads --idle-timeout 5 < <(cat ../in) && mkfifo fifo &&
+        says 1 "--connect-timeout)" run fifo --strict --io threads --connect-timeout 0.1
 }
 sizes() {
     for size in 64K 64k 64KiB 65536; do

@@ -9,7 +9,7 @@
 # The versions run at once, but for cycles, which look at the GPU's memory. HR_STEP_SECONDS limits
 # each step (240), HR_ROCM names the versions ("5 6 7"), HR_ARCH what is only compiled for (sm_90).
 set -u
-export LC_ALL=C.UTF-8
+export LC_ALL=C.UTF-8 XDG_CONFIG_HOME=/dev/null
 
 [ $# -ge 2 ] && [ -d "$1" ] && mkdir -p "$2" || {
     sed -n '3,10s/^# //p' "$0" >&2

@@ -7,7 +7,7 @@
 #
 # HR_STEP_SECONDS limits each step (240), HR_GPU names the device (cuda:0).
 set -u
-export LC_ALL=C.UTF-8
+export LC_ALL=C.UTF-8 XDG_CONFIG_HOME=/dev/null
 
 [ $# -ge 2 ] && [ -d "$1" ] && mkdir -p "$2" || {
     sed -n '3,8s/^# //p' "$0" >&2

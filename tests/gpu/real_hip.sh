@@ -8,7 +8,7 @@ headrace=$(realpath "${HEADRACE:-build/test/bin/headrace}") || exit 1
 work=$(mktemp -d) || exit 1
 trap 'cd /; rm -rf "$work"' EXIT
 cd "$work" || exit 1
-export LC_ALL=C
+export LC_ALL=C XDG_CONFIG_HOME=/dev/null
 unset HR_LIBAMDHIP64 HIP_VISIBLE_DEVICES ROCR_VISIBLE_DEVICES GPU_DEVICE_ORDINAL \
     CUDA_VISIBLE_DEVICES
 hr() { timeout -k 2 20 "$headrace" "$@"; }

@@ -74,17 +74,23 @@ def test_each_fault_of_a_timeline_is_told(at, change):
 def test_passes_agree_or_it_is_told_which_ratios_do_not():
     import agreement
 
-    def report(ratio, difference, efficiency):
+    def report(ratio, difference, efficiency, ceiling="read"):
         return {"figures": [
             {"name": "a", "value": ratio, "unit": "dd / headrace"},
             {"name": "rate", "value": ratio, "unit": "GB/s"},
             {"name": "gain: difference", "value": difference, "unit": "of the reported"},
-        ], "pipelines": [{"name": "load", "efficiency": efficiency, "gigabytes_per_s": 1}]}
+        ], "pipelines": [{"name": "load", "efficiency": efficiency, "ceiling": ceiling,
+                         "gain_told": ratio, "gain_told_compares": ceiling == "h2d",
+                         "gigabytes_per_s": 1}]}
 
     close = agreement.compare(report(2.0, 0.01, 0.9), report(2.09, 0.09, 0.87))
-    assert [row[0] for row in close] == ["load: efficiency", "a (dd / headrace)"]
+    assert [row[0] for row in close] == ["load: efficiency (of read)", "a (dd / headrace)"]
     assert agreement.beyond(close) == []
-    assert "agree on all 2 ratios" in agreement.verdict(close)
+    assert "agree on all 2 ratios within 5 % (median spread 4.0 %, largest 4.5 %)" in (
+        agreement.verdict(close))
+    assert list(agreement.ratios(report(2.0, 0, 0.9, "h2d"))) == [
+        "load: efficiency (of h2d)", "load: gain told", "a (dd / headrace)"]
+    assert len(agreement.compare(report(2.0, 0, 0.9), report(2.0, 0, 0.9, "h2d"))) == 1
     apart = agreement.compare(report(2.0, 0, 0.0), report(2.2, 0, 0.9))
     assert [row[3] for row in agreement.beyond(apart)] == [None, pytest.approx(0.1)]
     assert "agree on 0 of 2" in agreement.verdict(apart)
