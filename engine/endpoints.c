@@ -24,11 +24,24 @@ static hr_status no_memory(hr_error *error)
 
 /* ---- sources ---- */
 
+/* Ranges of one descriptor, of which there may be thousands, share what is opened for it. The last
+ * one closes it. */
+static hr_status open_descriptor(struct hr__input *in, hr_error *error)
+{
+    for (struct hr__input *other = in; other-- > in->pipeline->inputs;) {
+        if (other->config.kind == HR_FD && other->config.fd == in->config.fd) {
+            in->file = other->file;
+            other->file.lent_on = true;
+            return HR_OK;
+        }
+    }
+    return hr__file_from_fd(in->config.fd, HR_STAGE_READ, in->pipeline->direct, &in->file, error);
+}
+
 static hr_status open_source_file(struct hr__input *in, hr_error *error)
 {
     if (in->config.kind == HR_FD)
-        return hr__file_from_fd(in->config.fd, HR_STAGE_READ, in->pipeline->direct, &in->file,
-                                error);
+        return open_descriptor(in, error);
     if (!in->config.path)
         return bad(error, "a source of kind HR_FILE or HR_SOCKET has no path");
     in->path = strdup(in->config.path);
@@ -311,7 +324,7 @@ static void wait_for(struct hr__opening *opening, enum hr__io_op op, int fd)
 static void take_connection(struct hr__opening *opening, struct hr__file *file)
 {
     *file = (struct hr__file){.fd = hr__stream_take(&opening->opener),
-                              .owned = true,
+                              .opened = true,
                               .size = UINT64_MAX,
                               .io_flags = HR__IO_SOCKET};
     hr__stream_close(&opening->opener);
@@ -369,7 +382,7 @@ static bool share_peer(hr_pipeline *p)
         return false;
     }
     p->target.file =
-        (struct hr__file){.fd = fd, .owned = true, .size = UINT64_MAX, .io_flags = HR__IO_SOCKET};
+        (struct hr__file){.fd = fd, .opened = true, .size = UINT64_MAX, .io_flags = HR__IO_SOCKET};
     p->sink_is_peer = false;
     return true;
 }

@@ -92,7 +92,7 @@ static int open_existing(const char *path, int access)
 hr_status hr__file_open(const char *path, enum hr_direct direct, struct hr__file *out,
                         hr_error *error)
 {
-    struct hr__file file = {.owned = true};
+    struct hr__file file = {.opened = true};
     file.fd = hr__is_fifo(path) ? hr__fifo_open_to_read(path) : open_existing(path, O_RDONLY);
     if (file.fd < 0)
         return system_error(error, HR_STAGE_READ, "open", path);
@@ -109,12 +109,16 @@ hr_status hr__file_open(const char *path, enum hr_direct direct, struct hr__file
 hr_status hr__file_from_fd(int fd, enum hr_stage stage, enum hr_direct direct, struct hr__file *out,
                            hr_error *error)
 {
-    struct hr__file file = {.fd = fd};
+    struct hr__file file = {.fd = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1)};
     char name[32];
     snprintf(name, sizeof name, "descriptor %d", fd);
+    if (file.fd < 0)
+        return system_error(error, stage, "duplicate", name);
     const hr_status status = describe(&file, stage, name, error);
-    if (status < 0)
+    if (status < 0) {
+        close(file.fd);
         return status;
+    }
     hr__direct_open(&file, stage, direct);
     *out = file;
     return HR_OK;
@@ -128,16 +132,23 @@ size_t hr__file_read_cached(const struct hr__file *file, void *buffer, size_t si
     return n > 0 ? (size_t)n : 0;
 }
 
+/* False: errno says why. */
+static bool close_behind(struct hr__file *file, uint64_t moved)
+{
+    if (!file->opened && file->positional)
+        lseek(file->fd, (off_t)(file->start + moved), SEEK_SET);
+    const int fd = file->fd;
+    file->fd = -1;
+    if (file->lent_on)
+        return true;
+    hr__direct_close(file);
+    return close(fd) == 0 || errno == EINTR;
+}
+
 void hr__file_close(struct hr__file *file, uint64_t moved)
 {
-    if (file->fd < 0)
-        return;
-    hr__direct_close(file);
-    if (file->owned)
-        close(file->fd);
-    else if (file->positional)
-        lseek(file->fd, (off_t)(file->start + moved), SEEK_SET);
-    file->fd = -1;
+    if (file->fd >= 0)
+        close_behind(file, moved);
 }
 
 /* Takes over a descriptor that is written in place; -1: errno says why there is none. */
@@ -147,7 +158,7 @@ static hr_status take_in_place(int fd, const char *path, enum hr_direct direct,
     if (fd < 0)
         return system_error(error, HR_STAGE_WRITE, "open", path);
     target->file.fd = fd;
-    target->file.owned = true;
+    target->file.opened = true;
     const hr_status status = describe(&target->file, HR_STAGE_WRITE, path, error);
     if (status < 0) {
         close(fd);
@@ -264,7 +275,7 @@ static hr_status open_beside(const struct stat *old, enum hr_direct direct,
         target->temporary = NULL;
         return status;
     }
-    target->file = (struct hr__file){.fd = fd, .owned = true, .positional = true};
+    target->file = (struct hr__file){.fd = fd, .opened = true, .positional = true};
     hr__direct_open(&target->file, HR_STAGE_WRITE, direct); /* while the mode lets us */
     if (old) {
         take_over_mode(fd, old);
@@ -349,14 +360,8 @@ hr_status hr__target_commit(struct hr__target *target, uint64_t moved, hr_error 
     /* EINVAL: a pipe, a socket or a device that has nothing to sync */
     if (target->fsync && fsync(target->file.fd) != 0 && errno != EINVAL)
         status = system_error(error, HR_STAGE_WRITE, "fsync", name);
-    if (target->file.owned) {
-        hr__direct_close(&target->file);
-        if (close(target->file.fd) != 0 && status == HR_OK && errno != EINTR)
-            status = system_error(error, HR_STAGE_WRITE, "close", name);
-        target->file.fd = -1;
-    } else {
-        hr__file_close(&target->file, moved);
-    }
+    if (!close_behind(&target->file, moved) && status == HR_OK)
+        status = system_error(error, HR_STAGE_WRITE, "close", name);
     if (target->temporary && status == HR_OK) {
         if (rename(target->temporary, target->target) != 0)
             status = system_error(error, HR_STAGE_WRITE, "rename to", target->target);

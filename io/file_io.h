@@ -13,8 +13,9 @@
 
 /* What a descriptor is, as a source or sink. */
 struct hr__file {
-    int fd;
-    bool owned;        /* we opened it, we close it */
+    int fd;            /* ours: opened, or a duplicate of the user's */
+    bool opened;       /* no duplicate, which shares its position with the user's */
+    bool lent_on;      /* another one, which has the same, closes it */
     bool positional;   /* has offsets: pread, pwrite, several at once */
     uint32_t io_flags; /* enum hr__io_flag: for requests on fd */
     uint64_t start;    /* positional: the offset at which the stream begins */
@@ -37,6 +38,7 @@ struct hr__target {
 /* direct: what hr__direct_open makes of it is in out->direct. */
 hr_status hr__file_open(const char *path, enum hr_direct direct, struct hr__file *out,
                         hr_error *error) __attribute__((warn_unused_result));
+/* A duplicate is used: the user may close fd meanwhile, and its number become another file's. */
 hr_status hr__file_from_fd(int fd, enum hr_stage stage, enum hr_direct direct, struct hr__file *out,
                            hr_error *error) __attribute__((warn_unused_result));
 /* Reads what the page cache holds of the range, from its begin on: returns how many bytes, perhaps

@@ -26,6 +26,23 @@ ENGINES = {"auto": ["auto"], "uring": ["uring"], "threads": ["threads"]}.get(
 )
 
 
+class _Refused:
+    def __enter__(self):
+        raise AssertionError("cffi parses a type or binds a name, which is to be done at import")
+
+    def __exit__(self, *_):
+        pass
+
+
+@pytest.fixture(autouse=True)
+def cffi_is_not_locked(monkeypatch):
+    """cffi's lock is not recursive: a collector or a signal handler that came while it is held, and
+    ended a pipeline, would never return. Nothing may take it behind the import."""
+    library = sys.modules.get("headrace._library")
+    if library is not None:
+        monkeypatch.setattr(library.ffi, "_lock", _Refused())
+
+
 @pytest.fixture(params=ENGINES)
 def io(request):
     """An I/O engine, each in turn; HR_TEST_IO names one."""

@@ -13,6 +13,10 @@ _new_capsule = _dlpack._capsule_call(
     "PyCapsule_New", ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p
 )
 
+_DELETERS = {
+    kind: ffi.typeof(f"void(*)(struct hrp_dl_{kind} *)") for kind in ("managed", "versioned")
+}
+
 
 class ByHand:
     """A capsule with any device, and a count of how often it was ended."""
@@ -31,7 +35,7 @@ class ByHand:
             setattr(tensor if hasattr(tensor, name) else self.managed, name, value)
         if versioned and "major" not in fields:
             self.managed.major = 1
-        self.deleter = ffi.callback(f"void(struct hrp_dl_{kind} *)", self.end)
+        self.deleter = ffi.callback(_DELETERS[kind], self.end)
         self.managed.deleter = self.deleter
         self.name = b"dltensor_versioned" if versioned else b"dltensor"
         self.device = device

@@ -36,13 +36,16 @@ def structs():
     return {n: t for n, t in types if t.kind == "struct" and t.fields is not None}
 
 
+STRUCTS = structs()
+
+
 def measured_by_c(folder):
     """What a C program says: {(struct, field): (offset, size)}, the field of a whole one is ""."""
     compiler = next(filter(shutil.which, [os.environ.get("CC", "cc"), "gcc", "clang"]), None)
     if compiler is None:
         pytest.skip("no C compiler")
     lines = []
-    for name, of in structs().items():
+    for name, of in STRUCTS.items():
         lines.append(f'    printf("{name}||0|%zu\\n", sizeof({name}));')
         for field, _ in of.fields:
             where = f"offsetof({name}, {field}), sizeof((({name} *)0)->{field})"
@@ -61,7 +64,7 @@ def measured_by_c(folder):
 
 def test_every_size_and_offset_is_that_of_c(tmp_path):
     measured = {}
-    for name, of in structs().items():
+    for name, of in STRUCTS.items():
         measured[name, ""] = (0, ffi.sizeof(of))
         for field, entry in of.fields:
             measured[name, field] = (entry.offset, ffi.sizeof(entry.type))
@@ -116,3 +119,11 @@ def test_every_function_is_in_a_library():
 
 def test_the_version_is_that_of_the_library():
     assert hr.version() == hr.__version__ == ffi.string(lib.hr_version()).decode()
+
+
+def test_cffi_does_not_parse_behind_the_import():
+    """That the fixture of all tests sees it."""
+    with pytest.raises(AssertionError, match="at import"):
+        ffi.new("int[77]")
+    with pytest.raises(AssertionError, match="at import"):
+        lib.hr_no_such_function  # noqa: B018

@@ -91,6 +91,30 @@ def test_a_bytearray_keeps_its_size_while_it_is_used():
     assert out == b"1234\0"
 
 
+def test_arrays_of_several_axes_are_alike():
+    """Bytes go as they lie: the elements would be others'."""
+    c, f = np.arange(6.0).reshape(2, 3), np.asfortranarray(np.arange(6.0).reshape(2, 3))
+    for source, sink, kernels in [
+        (f, np.zeros((2, 3)), ()),
+        (c, np.zeros((2, 3), order="F"), ()),
+        (c, np.zeros((3, 2)), ()),
+        (c.view("u1"), np.zeros((4, 12), "u1"), ()),
+        (f, np.zeros((2, 3), "f4"), "cast:f64,f32"),
+        ([f, f], np.zeros((4, 3)), ()),
+    ]:
+        with pytest.raises(ValueError, match=r"source has shape \(\d, \d+\) in . order, the sink"):
+            hr.Pipeline(source, sink, kernels=kernels)
+    for source, sink in [
+        (c, np.zeros(6)),
+        (c, np.zeros((2, 1, 3))),
+        (f, np.zeros((2, 3), order="F")),
+        (hr.Range(f, 0), np.zeros((2, 3))),
+        ([c, c], np.zeros((4, 3))),
+    ]:
+        hr.Pipeline(source, sink).run()
+        assert sink.ravel("K")[-1] == 5
+
+
 def test_strided_arrays_are_never_written_between_their_elements():
     whole = np.zeros(20, "u1")
     with pytest.raises((BufferError, ValueError)):
@@ -106,6 +130,37 @@ def test_descriptors(tmp_path, io, size):
     os.close(source)  # not closed by the library
     os.close(sink)
     assert (tmp_path / "out").read_bytes() == DATA[:size]
+
+
+def test_a_descriptor_may_be_closed_and_its_number_become_another_files(tmp_path, io):
+    (tmp_path / "in").write_bytes(DATA)
+    (tmp_path / "other").write_bytes(bytes(len(DATA)))
+    other = os.open(tmp_path / "other", os.O_RDONLY)
+    given = os.open(tmp_path / "in", os.O_RDONLY)
+    early = hr.Pipeline(given, chunk_size=100, depth=2, io=io)
+    late = hr.Pipeline(given, io=io)
+    next(early).release()
+    os.dup2(other, given)
+    os.lseek(given, 5, os.SEEK_SET)
+    early.close()
+    assert b"".join(chunk.tobytes() for chunk in late) == DATA
+    late.close()
+    assert os.lseek(given, 0, os.SEEK_CUR) == 5
+    os.close(given)
+    os.close(other)
+
+
+def test_ranges_of_one_descriptor_share_one(tmp_path, io, resources):
+    (tmp_path / "in").write_bytes(DATA)
+    with open(tmp_path / "in", "rb", buffering=0) as file:
+        n_fds = resources()[1]
+        ranges = [hr.Range(file.fileno(), i, 1) for i in range(300)]
+        ranges.insert(200, b"-")
+        pipeline = hr.Pipeline(ranges, out := bytearray(301), io=io)
+        assert resources()[1] < n_fds + 20
+        pipeline.run()
+        assert out == DATA[:200] + b"-" + DATA[200:300]
+        assert file.tell() == 300
 
 
 def test_pipes(io):
@@ -282,6 +337,16 @@ def test_sockets(io):
         sender.start()
         assert read_all(theirs, io=io) == DATA
         sender.join()
+
+
+def test_a_socket_that_is_closed_meanwhile_is_read_to_its_end(io):
+    ours, theirs = socket.socketpair()
+    with ours:
+        pipeline = hr.Pipeline(theirs, out := bytearray(3), io=io)
+        theirs.close()
+        ours.sendall(b"abc")
+    assert pipeline.run().bytes_out == 3
+    assert out == b"abc"
 
 
 def test_addresses(io, tmp_path):

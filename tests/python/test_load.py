@@ -141,6 +141,35 @@ def test_what_follows_the_data_is_left_alone(tmp_path):
         same(hr.load(stored(path, how)), wanted)
 
 
+@pytest.mark.parametrize("n", [7, 2000])
+def test_damage_behind_the_data_is_not_seen(tmp_path, n):
+    path = tmp_path / "a.npy"
+    np.save(path, filled("f4", (n,)))
+    packed = Path(encoded(path, "table"))
+    whole = packed.read_bytes()
+    for tail in [b"garbage", bytes(64), whole[:40], b"\x50\x2a\x4d\x18\x09\0\0\0cut"]:
+        packed.write_bytes(whole + tail)
+        same(hr.load(packed), np.load(path))
+        with hr.stream(packed) as stream:
+            assert b"".join(chunk.tobytes() for chunk in stream) == np.load(path).tobytes()
+
+
+def test_ctrl_c_at_the_end_of_a_source_is_not_lost(tmp_path, monkeypatch):
+    path = tmp_path / "a.npy"
+    np.save(path, filled("f4", (100,)))
+
+    def source(parts, readers):
+        try:
+            while True:  # more than there is room for, which ends the transfer
+                yield np.zeros(200, np.uint8)
+        finally:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(_load_parts, "_read", source)
+    with pytest.raises(KeyboardInterrupt):
+        hr.load(path, slices=slice(0, 100, 2))
+
+
 def test_objects_are_refused(tmp_path):
     path = tmp_path / "a.npy"
     np.save(path, np.array([print], dtype=object), allow_pickle=True)

@@ -713,20 +713,3 @@ def test_ctrl_c_while_it_is_dropped_leaves_it_for_later(monkeypatch, resources):
         del pipeline
     hr.Pipeline(b"", hr.NULL).run()
     assert resources()[1] == n_fds
-
-
-def test_ctrl_c_at_the_first_use_spoils_no_declaration(python):
-    process = python(
-        """
-        import cffi.model
-        import headrace as hr
-
-        def interrupted(struct, *_):
-            if not struct.completed:
-                raise KeyboardInterrupt
-
-        cffi.model.StructOrUnion.finish_backend_type = interrupted
-        print(hr.Pipeline(b"abc", hr.NULL).run().bytes_out)
-        """
-    )
-    assert process.communicate(timeout=20) == ("3\n", "")

@@ -210,7 +210,7 @@ def test_iterables(tmp_path, lengths, chunk_size, ending, cast):
         assert decoded(path) == by_numpy(tmp_path, wanted)
 
 
-def test_items_of_bytes_and_chunks(tmp_path):
+def test_items_of_bytes_chunks_and_strided_arrays(tmp_path):
     hr.save(tmp_path / "a", (b"abc", bytearray(b"de"), memoryview(b"f")))
     assert (tmp_path / "a").read_bytes() == b"abcdef"
     data = numbers("u1", (100_000,))
@@ -218,6 +218,9 @@ def test_items_of_bytes_and_chunks(tmp_path):
     assert (tmp_path / "b").read_bytes() == data.tobytes()
     hr.save(tmp_path / "c", b"")
     assert (tmp_path / "c").read_bytes() == b""
+    held = hr.to_device(np.arange(10, dtype="f4"), "host")
+    hr.save(tmp_path / "d.npy", (held[::2], held[1::2]), shape=10)
+    assert np.load(tmp_path / "d.npy").tolist() == [0, 2, 4, 6, 8, 1, 3, 5, 7, 9]
 
 
 def test_few_chunks_and_one_worker_are_enough(tmp_path):

@@ -489,7 +489,8 @@ Test(direct_io, other_failures_are_no_refusals)
 Test(direct_io, a_file_that_is_not_opened_twice_is_read_buffered)
 {
     const int fd = temporary(BIG + 7);
-    const struct rlimit limit = {.rlim_cur = (rlim_t)fd + 1, .rlim_max = (rlim_t)fd + 1};
+    const rlim_t n = (rlim_t)fd + 2; /* it and its duplicate */
+    const struct rlimit limit = {.rlim_cur = n, .rlim_max = n};
     cr_assert_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
     struct hr__file file = open_fd(fd, HR_STAGE_READ, HR_DIRECT_ON);
     cr_assert(strstr(file.direct.why, "Too many open files") != NULL, "%s", file.direct.why);

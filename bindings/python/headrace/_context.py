@@ -85,7 +85,7 @@ class Context:
         return self._handle[0]
 
 
-_lock = threading.Lock()
+_lock = threading.RLock()  # a signal handler or a collector may come and want it, too
 _default: Optional[Context] = None
 
 
@@ -113,7 +113,7 @@ def default_context() -> Context:
 
 def _after_fork() -> None:
     global _lock
-    _lock = threading.Lock()  # whose holder is not in the child
+    _lock = threading.RLock()  # whose holder is not in the child
 
 
 os.register_at_fork(after_in_child=_after_fork)

@@ -17,6 +17,9 @@ a list or tuple of sources               one after the other, one stream
 
 Arrays have elements (`_flow.Elements`); a range of one has bytes, as all others.
 
+Of a descriptor the pipeline has a duplicate. So closing a file or a socket does not end a transfer
+that reads from it: ``Pipeline.cancel`` does, or the peer.
+
 A pipe's file object is read through its descriptor: what Python has buffered of it is not seen.
 """
 

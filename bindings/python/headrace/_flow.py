@@ -22,7 +22,7 @@ from headrace.errors import ArgumentError, ElementTypeError, TruncatedError
 _BYTES = ("bool", "u8", "i8")  # types that say nothing: what is read as bytes has them
 _WORDS = {dtype.kernel: dtype for dtype in _dtypes.known() if dtype.kernel}
 _TYPED = ("cast", "scale", "filter", "sum", "mean", "min", "max", "histogram", "count")
-_KEEP = ("scale", "sum", "mean", "min", "max", "histogram", "count", "crc32")
+KEEP = ("scale", "sum", "mean", "min", "max", "histogram", "count", "crc32")
 
 
 @dataclass(frozen=True)
@@ -235,7 +235,7 @@ def _check_units(name: str, kernel: _kernel.Kernel, nbytes: Optional[int]) -> No
 
 def _behind(kernel: _kernel.Kernel, flow: Flow) -> Flow:
     word, arguments = kernel.words
-    if word in _KEEP:
+    if word in KEEP:
         return flow
     if word == "cast":
         return _cast(arguments, flow)

@@ -5,12 +5,13 @@ from __future__ import annotations
 
 from typing import Any, Optional
 
-from headrace import _dtypes, _flow, _sniff
+from headrace import _dtypes, _flow, _foreign, _sniff
 from headrace._ends import End
 from headrace._kernel import Kernel
 from headrace.errors import ArgumentError, ElementTypeError, SpaceError
 from headrace.formats import seek_table
 
+_ELEMENT_WISE = (*_flow.KEEP, "cast", "bswap")  # kernels
 _USUAL_CHUNK = 2 << 20  # bytes, where a chunk has to be whole elements of an odd width
 
 
@@ -110,14 +111,15 @@ class Given:
         return max(_USUAL_CHUNK // width, 1) * width if is_odd else chunk_size
 
     def check_sink(self, encodes: bool) -> None:
-        """An array as a sink is of the stream's type and size, as far as both are known.
+        """An array as a sink is of the stream's type, size and layout, as far as both are known.
 
         Raises
         ------
         ElementTypeError
             (TypeError) It is of another type.
         SpaceError, ArgumentError
-            (ValueError) It is smaller or larger.
+            (ValueError) It is smaller or larger; or both ends are arrays of several axes, and of
+            different shapes or orders.
         """
         sink, flow = self._sink, self._leaving
         if encodes or sink.nbytes is None:
@@ -134,3 +136,27 @@ class Given:
                 f"the sink is an array of {sink.nbytes} bytes, the stream has {flow.nbytes}: "
                 "give one of the same size, or a part of it"
             )
+        if flow.nbytes is not None:
+            self._check_layout()
+
+    def _check_layout(self) -> None:
+        """Bytes go as they lie: where they would be other elements of an array, that is told."""
+        if not all(kernel.words[0] in _ELEMENT_WISE for kernel in self.kernels):
+            return
+        wanted = _layout(self._sink)
+        for found in map(_layout, self._sources):
+            differ = found[1:] != wanted[1:] or (found != wanted and len(self._sources) == 1)
+            if len(found[0]) > 1 and len(wanted[0]) > 1 and differ:
+                raise ArgumentError(
+                    f"the source has shape {found[0]} in {found[1]} order, the sink {wanted[0]} in "
+                    f"{wanted[1]} order, and bytes go as they lie: make them alike by reshape or "
+                    "numpy.ascontiguousarray(source), or give headrace.Range(source, 0), its bytes"
+                )
+
+
+def _layout(end: End) -> tuple[tuple[int, ...], str]:
+    """Of an array its lengths but 1, and its order; of others, which are bytes, none."""
+    found = end.keep[0]
+    if end.is_range or not isinstance(found, _foreign.Foreign):
+        return (), "C"
+    return tuple(length for length in found.shape if length != 1), found.order

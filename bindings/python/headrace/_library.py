@@ -38,12 +38,30 @@ def _open(name: str) -> Any:
         ) from error
 
 
-def _lay_out() -> None:
-    """cffi does it at the first use of a struct, which Ctrl-C would leave half done for ever."""
+# Texts of types that the package gives to cffi, but for those of each struct.
+_TYPES = """char *, void *, uintptr_t, size_t *, uint64_t *, int64_t[], hr_error *, hr_context **,
+hrp_hold **, hrp_box **, struct hr_source[], struct hr_kernel[], struct hr_device[]"""
+
+
+def _parse_all() -> None:
+    """All texts of types that the package uses. Later, cffi finds them without its lock, which is
+    not recursive: a collector or a signal handler that came while it is held, and ends a pipeline,
+    would wait for it for ever. Ctrl-C, too, would leave a struct half laid out."""
     for name in ffi.list_types()[1]:
         ffi.typeof(f"struct {name}")
+        ffi.typeof(f"struct {name} *")
+    for text in _TYPES.split(","):
+        ffi.typeof(text.strip())
 
 
-_lay_out()
-lib: Any = _open("libheadrace.so.0")
-native: Any = _open("libheadrace_python.so")
+def _bind_all(library: Any, others: str) -> Any:
+    """Makes all functions and constants that are declared attributes, for the same reason."""
+    for name in dir(library):
+        if not name.startswith(others):
+            getattr(library, name)
+    return library
+
+
+_parse_all()
+lib: Any = _bind_all(_open("libheadrace.so.0"), others="hrp_")
+native: Any = _bind_all(_open("libheadrace_python.so"), others="hr_")

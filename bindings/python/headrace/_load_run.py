@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any, Optional
 
@@ -93,14 +94,20 @@ def run(
     sources = sources_of(parts)
     in_one_range = encoded is not None and isinstance(sources[0], Range)
     try:
-        with Pipeline(
-            sources,
-            sink,
-            kernels=group.kernels,
-            device="host" if on_host and group.kernels else None,
-            decode="zstd" if in_one_range else "none",
-            **options,
-        ) as pipeline:
+        with ExitStack() as ends:
+            for source in sources:
+                if isinstance(source, Generator):  # which dropped would swallow Ctrl-C
+                    ends.callback(source.close)
+            pipeline = ends.enter_context(
+                Pipeline(
+                    sources,
+                    sink,
+                    kernels=group.kernels,
+                    device="host" if on_host and group.kernels else None,
+                    decode="zstd" if in_one_range else "none",
+                    **options,
+                )
+            )
             stats = pipeline.run()
     except HeadraceError as error:
         if in_one_range and isinstance(error, SpaceError):

@@ -190,7 +190,7 @@ class Items:
         if given.found.device != "host":
             yield from pulled(given.source, [], False, given.where, self.options)
         elif given.found.nbytes:
-            yield _on_host(given.source).reshape(-1).view(numpy.uint8)
+            yield numpy.ascontiguousarray(_on_host(given.source)).reshape(-1).view(numpy.uint8)
 
 
 def _are_bytes(item: Any, given: Given) -> bool:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Optional
 
@@ -118,8 +119,8 @@ class File:
         return npy.parse_header(prefix, where=self.path, path=self.path)
 
     def begin(self, n: int) -> bytes:
-        """Its first bytes, decoded, as far as they are there. What is wrong with a zstd file is
-        left to the transfer to say."""
+        """Its first bytes, decoded, as far as they are there and right. What is wrong with a zstd
+        file is left to the transfer to say, if it comes so far."""
         if not self.encoded:
             return self._first[:n]
         from headrace._pipeline import Pipeline  # which looks at files, too
@@ -132,7 +133,9 @@ class File:
             with Pipeline(
                 source, room, decode="zstd", chunk_size=_CHUNK, depth=2, **options
             ) as pipeline:
-                return bytes(room[: pipeline.run().bytes_out])
+                with suppress(HeadraceError):
+                    pipeline.run()
+                return bytes(room[: pipeline.stats().bytes_out])
         except HeadraceError:
             return b""
 

@@ -8,7 +8,8 @@ r"""``.npy`` files, versions 1.0, 2.0 and 3.0: reading and building headers.
     then        the data
 
 What follows the data is left alone, as ``numpy.load`` does: several arrays may stand in one file,
-one behind the other. Object arrays are refused; nothing is ever unpickled or evaluated.
+one behind the other. In a zstd file it is not decoded, and nobody sees whether it is damaged.
+Object arrays are refused; nothing is ever unpickled or evaluated.
 """
 
 from __future__ import annotations
