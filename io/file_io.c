@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
 #include <sys/vfs.h>
@@ -34,6 +35,24 @@ static bool has_no_size(int fd)
 {
     struct statfs fs;
     return fstatfs(fd, &fs) == 0 && fs.f_type == SYSFS_MAGIC;
+}
+
+/* A socket that nothing can come from would be waited for without end. */
+static hr_status check_socket(int fd, enum hr_stage stage, const char *name, hr_error *error)
+{
+    int type = 0;
+    int listens = 0;
+    socklen_t size = sizeof type;
+    if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) != 0)
+        return system_error(error, stage, "type of socket", name);
+    size = sizeof listens;
+    (void)getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size); /* else it cannot listen */
+    const char *why = type != SOCK_STREAM ? "is no stream socket (SOCK_STREAM)"
+                      : listens           ? "listens: accept() first, and give what that returns"
+                                          : NULL;
+    return why ? hr__fail(error, HR_EINVAL, (struct hr__where){.stage = stage}, "%s: the socket %s",
+                          name, why)
+               : HR_OK;
 }
 
 /* Regular files under /proc say size 0 and have content: they are read to the end like a pipe, and
@@ -72,11 +91,12 @@ static hr_status describe(struct hr__file *file, enum hr_stage stage, const char
     } else {
         file->positional = seekable && !(flags & O_APPEND);
     }
-    if (S_ISSOCK(st.st_mode))
-        file->io_flags = HR__IO_SOCKET;
-    else if (file->positional && (flags & O_DIRECT)) /* on a pipe the flag means packets */
+    if (file->positional && (flags & O_DIRECT)) /* on a pipe the flag means packets */
         file->io_flags = HR__IO_DIRECT;
-    return HR_OK;
+    if (!S_ISSOCK(st.st_mode))
+        return HR_OK;
+    file->io_flags = HR__IO_SOCKET;
+    return check_socket(file->fd, stage, name, error);
 }
 
 /* EINTR: of a network's file system, say. */

@@ -214,7 +214,8 @@ enum hr_end_kind {
     HR_FILE = 1,     /* path; as long as it is when it is opened, but one that says it is empty (a
                         file of /proc, say) is read to its end. A FIFO is waited for while the loop
                         runs: as a source for its first writer, as a sink for a reader */
-    HR_FD = 2,       /* fd: read or written from its position on; never closed, its flags left. The
+    HR_FD = 2,       /* fd: read or written from its position on; never closed, its flags left. A
+                        socket is a stream (SOCK_STREAM) that does not listen, else HR_EINVAL. The
                         pipeline has a duplicate of it: the caller may close it at any time */
     HR_MEMORY = 3,   /* data, size: used in place, must stay until the pipeline ended. A source and
                         the sink may begin at one address, where no chunk grows. Between it

@@ -222,8 +222,6 @@ def test_text_is_refused(tmp_path):
         hr.Pipeline(b"x", file)
     with pytest.raises(TypeError, match="binary"):
         hr.Pipeline(python_io.StringIO("x"), hr.NULL)
-    with pytest.raises(TypeError, match="str"):
-        hr.Pipeline(iter(["x"]), hr.NULL).run()
 
 
 class Drips:
@@ -284,6 +282,15 @@ def test_iterators_of_arrays():
     assert read_all(iter(parts)) == b"".join(part.tobytes() for part in parts)
 
 
+WRONG_ITEMS = [((1, 2), "item 0 .* int"), ((b"", "x"), "item 1 .* str")]
+
+
+@pytest.mark.parametrize(("items", "told"), WRONG_ITEMS)
+def test_an_item_that_is_not_bytes_is_told_by_its_number(items, told):
+    with pytest.raises(TypeError, match=told):
+        hr.Pipeline(iter(items), hr.NULL).run()
+
+
 def test_several_sources_are_one_stream(tmp_path, io):
     (tmp_path / "a").write_bytes(DATA[:1000])
     sources = [tmp_path / "a", DATA[1000:2000], python_io.BytesIO(DATA[2000:3000]), iter([b"end"])]
@@ -315,7 +322,7 @@ def test_ranges_that_cannot_be():
         hr.Pipeline(hr.Range([b"x"], 1), hr.NULL)
 
 
-@pytest.mark.parametrize("wrong", [None, 1.5, object(), True])
+@pytest.mark.parametrize("wrong", [None, 1.5, object(), True, {"x": b"1"}])
 def test_what_is_no_source(wrong):
     with pytest.raises(TypeError, match="no source"):
         hr.Pipeline(wrong, hr.NULL)
@@ -347,6 +354,15 @@ def test_a_socket_that_is_closed_meanwhile_is_read_to_its_end(io):
         ours.sendall(b"abc")
     assert pipeline.run().bytes_out == 3
     assert out == b"abc"
+
+
+def test_a_socket_that_has_no_stream_is_refused():
+    with socket.socket() as listens, socket.socket(type=socket.SOCK_DGRAM) as datagrams:
+        listens.listen()
+        for given, told in ((listens, "accept\\(\\) first"), (datagrams, "no stream socket")):
+            for ends in ((given, hr.NULL), (b"x", given)):
+                with pytest.raises(ValueError, match=told):
+                    hr.Pipeline(*ends)
 
 
 def test_addresses(io, tmp_path):

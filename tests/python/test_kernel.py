@@ -114,6 +114,23 @@ def test_counted_functions_keep_what_they_like(returns):
     assert (np.concatenate(parts) == data[::2]).all()
 
 
+@pytest.mark.parametrize("told", [None, 1.0, "1", True, np.bool_(True), VALUES[:2]])
+def test_a_count_is_an_int_and_told(told):
+    def whole(x, out, call):
+        out[:] = x
+        return told
+
+    with pytest.raises(TypeError, match="^the count of whole, .* call.count"):
+        run(b"abc", bytearray(3), hr.Kernel.function(whole, "u1", counted=True))
+
+
+def test_numbers_of_numpy_and_none_are_counts():
+    out = bytearray(3)
+    for n in (np.int64(2), np.uint8(0), 3):
+        kernel = hr.Kernel.function(lambda x, out, call, n=n: n, "u1", counted=True)
+        assert run(b"abc", out, kernel).bytes_out == n
+
+
 def test_a_count_that_is_too_high_is_an_error():
     kernel = hr.Kernel.function(lambda x, out, call: call.n_units + 1, "u1", counted=True)
     with pytest.raises(hr.HeadraceError):
@@ -147,8 +164,15 @@ def test_results_of_reductions(io):
     assert {i: str(value) for i, value in pipeline.results().items()} == {
         i: str(value) for i, value in found.items()
     }  # also when it is closed
-    with pytest.raises(ValueError, match="no result"):
+    with pytest.raises(ValueError, match="no kernel 7 among the 7"):
         pipeline.result(7)
+    with pytest.raises(ValueError, match='kernel 0, "bswap:2", is no reduction'):
+        hr.Pipeline(b"", hr.NULL, kernels="bswap:2", device="host").result(0)
+    stream = hr.stream(VALUES.astype(">f4"), kernels=["scale:f32,2,0"])  # behind one of its own
+    for index, told in ((0, 'kernel 0, "scale:f32,2,0", is no'), (1, "no kernel 1 among the 1")):
+        with pytest.raises(ValueError, match=told):
+            stream.result(index)
+    stream.close()
 
 
 def test_results_of_nothing_and_of_single_bins():
@@ -158,8 +182,6 @@ def test_results_of_nothing_and_of_single_bins():
     assert pipeline.result(0) is None
     assert pipeline.result(1).tolist() == [0]
     assert pipeline.result(2) == 0
-    with pytest.raises(ValueError):
-        hr.Pipeline(b"", hr.NULL, kernels="bswap:2", device="host").result(0)
 
 
 ERRORS = [KeyError("x"), KeyboardInterrupt(), SystemExit(3), MemoryError()]
@@ -247,6 +269,11 @@ def test_what_is_no_kernel():
         hr.Kernel.function(double, "O")
     with pytest.raises(ValueError):
         hr.Kernel.function(double, -1)
+    with pytest.raises(TypeError, match="'float13': a number of bytes or a dtype"):
+        hr.Kernel.function(double, "float13")
+    for wrong in ((), ("sum:f32",)):
+        with pytest.raises(TypeError, match="made by Kernel.builtin"):
+            hr.Kernel(*wrong)
 
 
 @pytest.mark.parametrize("args", [b"", b"a"])

@@ -68,10 +68,14 @@ def test_running_and_iterating_are_not_mixed():
         next(hr.Pipeline(b"", hr.NULL))
 
 
-def test_running_again_changes_nothing():
+def test_it_runs_once():
     out = BytesIO()
     pipeline = hr.Pipeline(DATA, out)
-    assert pipeline.run().bytes_out == pipeline.run().bytes_out == len(DATA)
+    stats = pipeline.run()
+    for again in (pipeline.run, lambda: asyncio.run(pipeline.run_async())):
+        with pytest.raises(ValueError, match="runs once: make another"):
+            again()
+    assert stats.bytes_out == pipeline.stats().bytes_out == len(DATA)
     assert out.getvalue() == DATA
 
 
@@ -485,15 +489,26 @@ def test_each_chunk_by_another_thread_that_ends(io, tmp_path):
     os.close(read)
 
 
-def test_made_here_and_run_there(io):
-    pipeline = hr.Pipeline(DATA, hr.NULL, io=io)
+def test_threads_that_run_the_same_wait_for_its_end(io):
+    read, write = os.pipe()
+    pipeline = hr.Pipeline(read, hr.NULL, io=io)
     found = []
-    runner = threading.Thread(target=lambda: found.append(pipeline.run().crc32))
-    runner.start()
-    runner.join(SECONDS)
-    assert found == [zlib.crc32(DATA)]
-    assert pipeline.run().crc32 == found[0]
-    pipeline.close()
+    threads = [
+        threading.Thread(target=lambda: found.append(pipeline.run().crc32)) for _ in range(3)
+    ]
+    entered = threading.Semaphore(0)
+    check = pipeline._check_run
+    pipeline._check_run = lambda: (check(), entered.release())
+    for thread in threads:
+        thread.start()
+    for _ in threads:
+        assert entered.acquire(timeout=SECONDS)
+    os.write(write, b"abc")
+    os.close(write)
+    for thread in threads:
+        thread.join(SECONDS)
+    assert found == [zlib.crc32(b"abc")] * 3
+    os.close(read)
 
 
 def test_dropped_in_another_thread_than_its_own(io, silent):

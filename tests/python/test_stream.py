@@ -303,6 +303,54 @@ def test_an_early_end_leaves_nothing(resources: Any, tmp_path: Path) -> None:
     assert after[1:] == before[1:] and after[0] < before[0] + 10_000
 
 
+@pytest.mark.parametrize("is_file", [True, False])
+def test_threads_share_one_that_is_not_opened(tmp_path: Path, is_file: bool) -> None:
+    data = np.arange(2000, dtype="u4")
+    data.tofile(tmp_path / "in")
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)  # each step may be the last before another thread's
+    try:
+        for _ in range(15):
+            items = (part.tobytes() for part in np.split(data, 10))
+            source = tmp_path / "in" if is_file else items
+            parts = shared_by_threads(hr.stream(source, "u4", chunk_size=1024, depth=40), 4)
+            assert sorted(parts) == list(range(len(parts)))
+            assert (np.concatenate([parts[i] for i in range(len(parts))]) == data).all()
+    finally:
+        sys.setswitchinterval(interval)
+
+
+def shared_by_threads(stream: Any, n: int) -> dict[int, Any]:
+    parts: dict[int, Any] = {}
+    failed: list[BaseException] = []
+    start = threading.Barrier(n)
+
+    def take() -> None:
+        try:
+            start.wait(60)
+            for chunk in stream:
+                assert chunk.index not in parts
+                parts[chunk.index] = chunk.numpy().copy()
+        except BaseException as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=take) for _ in range(n)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert not failed
+    assert list(stream) == []  # it is iterated once
+    return parts
+
+
+def test_threads_count_the_records_of_a_header_together(tmp_path: Path) -> None:
+    np.save(tmp_path / "a.npy", np.arange(2000))
+    packed_npy = packed(tmp_path / "a.npy")
+    parts = shared_by_threads(hr.stream(packed_npy, chunk_size=1024, depth=40), 4)
+    assert sum(map(len, parts.values())) == 2000
+
+
 def test_cancel_ends_it() -> None:
     read, write = os.pipe()
     stream = hr.stream(read)

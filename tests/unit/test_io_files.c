@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -94,4 +95,38 @@ Test(file_io, flags_tell_sockets_and_direct_files)
     close(ends[1]);
     close(pair[0]);
     close(pair[1]);
+}
+
+static void assert_refused(int fd, enum hr_stage stage, const char *why)
+{
+    struct hr__file file;
+    hr_error error = {0};
+    cr_assert_eq(hr__file_from_fd(fd, stage, HR_DIRECT_OFF, &file, &error), HR_EINVAL);
+    cr_assert_eq(error.stage, stage);
+    cr_assert(strstr(error.text, why), "%s", error.text);
+}
+
+/* As a source and as a sink. */
+static void assert_refused_as_both(int fd, const char *why)
+{
+    assert_refused(fd, HR_STAGE_READ, why);
+    assert_refused(fd, HR_STAGE_WRITE, why);
+}
+
+Test(file_io, a_socket_that_listens_or_is_no_stream_is_refused)
+{
+    int packets[2];
+    const struct sockaddr any = {.sa_family = AF_UNIX}; /* unix(7): a name of the kernel's choice */
+    const int listener = socket(AF_UNIX, SOCK_STREAM, 0);
+    cr_assert_eq(bind(listener, &any, sizeof any.sa_family), 0);
+    cr_assert_eq(listen(listener, 1), 0);
+    const int datagrams = socket(AF_INET, SOCK_DGRAM, 0);
+    cr_assert_eq(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, packets), 0);
+    assert_refused_as_both(listener, "the socket listens: accept() first");
+    assert_refused_as_both(datagrams, "the socket is no stream socket");
+    assert_refused_as_both(packets[0], "the socket is no stream socket");
+    close(listener);
+    close(datagrams);
+    close(packets[0]);
+    close(packets[1]);
 }

@@ -13,7 +13,8 @@ import headrace as hr
 
 
 def main(path, dtype="f32", device="host"):
-    # Reductions of headrace: exact, on the device; no byte comes back.
+    # Reductions of headrace, on the device; no byte comes back. Sums of floats are exact, those of
+    # integers wrap around at 2^64.
     words = ("sum", "min", "max", "mean")
     reduced = hr.stream(path, device=device, kernels=[f"{word}:{dtype}" for word in words])
     for _ in reduced:

@@ -28,6 +28,7 @@ from headrace._library import ffi, lib, native
 
 _EXIT_SECONDS = 5.0  # that a transfer is waited for at the interpreter's exit
 _MOMENT_MS, _AT_MOST_MS = 1, 5  # that C waits for the next event, and drives without a look here
+_STEP_MS = 1  # that an event loop waits for a step
 
 _here = threading.local()
 _lists = threading.RLock()  # of the three lists
@@ -122,15 +123,10 @@ class Drive:
             _calls.check(lib.hr_loop_take(self._loop, self._error), self._error)
         self._owner = me
 
-    def _step(self) -> bool:
-        """Does what can be done at once: False when it has ended."""
-        with self._lock:
-            return bool(_calls.check(lib.hr_loop_step(self._loop, self._error), self._error))
-
-    def _work(self) -> bool:
+    def _work(self, moment_ms: int = _MOMENT_MS, at_most_ms: int = _AT_MOST_MS) -> bool:
         """Does what there is to do, and comes within moments: False when it has ended."""
         with self._lock:
-            status = native.hrp_loop_work(self._loop, _MOMENT_MS, _AT_MOST_MS, self._error)
+            status = native.hrp_loop_work(self._loop, moment_ms, at_most_ms, self._error)
             return bool(_calls.check(status, self._error))
 
     def _check_end(self) -> None:
@@ -141,8 +137,12 @@ class Drive:
         if status < 0:
             self._raise(status)
 
+    def _arm(self) -> bool:
+        """Whether there is nothing to do until the descriptor is readable; else it is."""
+        return bool(lib.hr_loop_arm(self._loop) == lib.HR_OK)
+
     def _wait(self, timeout_ms: Optional[float] = None) -> None:
-        if lib.hr_loop_arm(self._loop) == lib.HR_OK:
+        if self._arm():
             self._poll.poll(timeout_ms)
 
     def _run_on(self, deadline: Optional[float] = None) -> bool:
@@ -203,29 +203,30 @@ class Drive:
                 self._driving = False
 
     def step(self) -> bool:
-        """Does what can be done at once, for foreign event loops.
+        """Does what can be done at once, about a millisecond long, for foreign event loops.
 
         Returns
         -------
         bool
-            True when it has ended well; False: it goes on when fileno() is readable.
+            True when it has ended well; False: it goes on when descriptor() is readable.
         """
         self._check_caller()
         with self._turn:
             self._begin()
             try:
                 self._driving = True
-                while self._step():
-                    if lib.hr_loop_arm(self._loop) == lib.HR_OK:
-                        return False
+                if self._work(0, _STEP_MS):
+                    self._arm()
+                    return False
                 self._check_end()
                 return True
             finally:
                 self._driving = False
 
-    def fileno(self) -> int:
-        """The descriptor to wait for between steps."""
-        return int(lib.hr_loop_fd(self._loop))
+    def descriptor(self) -> int:
+        """A descriptor to wait for between steps, which the caller closes: so it may outlive the
+        transfer, and an event loop may have several of one transfer."""
+        return int(self.look(lambda _: os.dup(lib.hr_loop_fd(self._loop))))
 
     def _is_sources(self, chunk: Any) -> bool:
         """Whether a chunk lies in a source's own memory, which is not to be written to."""
@@ -240,7 +241,7 @@ class Drive:
         Parameters
         ----------
         wait : bool, default True
-            False: does what can be done at once.
+            False: does what can be done at once, about a millisecond long.
 
         Returns
         -------
@@ -272,6 +273,7 @@ class Drive:
         self._check_caller()
         with self._turn:
             self._begin()
+            until = time.monotonic() + _STEP_MS / 1000
             try:
                 self._driving = True
                 while True:
@@ -281,7 +283,7 @@ class Drive:
                         return int(status)
                     if status < 0:
                         self._raise(status)
-                    if not wait and lib.hr_loop_arm(self._loop) == lib.HR_OK:
+                    if not wait and (self._arm() or time.monotonic() >= until):
                         return int(status)
                     self._wait()
             except BaseException:

@@ -28,7 +28,7 @@ from __future__ import annotations
 import io
 import os
 import socket
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Callable, Optional
 
 from headrace import _callbacks, _calls, _checks, _flow, _foreign
@@ -323,16 +323,28 @@ class _Items(_Reader):
         self.items = iter(items)
         self.left = _flat(b"")  # of the item that is at hand
         self.at = 0
+        self.n_items = 0
 
     def some(self, buffer: Any, size: int) -> int:
         while self.at == len(self.left):
             try:
-                self.left, self.at = _flat(next(self.items)), 0
+                item = next(self.items)
             except StopIteration:
                 return 0
+            self.left, self.at = self.flat(item), 0
+            self.n_items += 1
         n = _copy(self.left, buffer, self.at, size)
         self.at += n
         return n
+
+    def flat(self, item: Any) -> Any:
+        try:
+            return _flat(item)
+        except TypeError:
+            raise TypeError(
+                f"item {self.n_items} of the source is {type(item).__name__}: bytes are wanted, or "
+                "what has a buffer of them"
+            ) from None
 
 
 def _write_to(file: Any) -> Callable[[Any, int, int], int]:
@@ -347,7 +359,7 @@ def _write_to(file: Any) -> Callable[[Any, int, int], int]:
 def _of_calls(given: Any, failures: Failures) -> Optional[End]:
     if hasattr(given, "read") or hasattr(given, "readinto"):
         reader = _Reader(given)
-    elif isinstance(given, Iterable):
+    elif isinstance(given, Iterable) and not isinstance(given, Mapping):  # whose keys came
         reader = _Items(given)
     else:
         return None

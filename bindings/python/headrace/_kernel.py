@@ -11,7 +11,7 @@ from headrace import _callbacks, _calls, _kernel_call
 from headrace._callbacks import Called, Failures
 from headrace._library import ffi, lib
 from headrace._numbers import size
-from headrace.errors import ElementTypeError
+from headrace.errors import ArgumentError, ElementTypeError
 
 Unit = Union[int, str, type, numpy.dtype[Any]]
 
@@ -30,7 +30,12 @@ class Kernel:
     A unit (an element, a record) never straddles two calls. Any thread may use a kernel.
     """
 
-    def __init__(self, kind: int, **fields: Any) -> None:
+    def __init__(self, kind: Optional[int] = None, **fields: Any) -> None:
+        if not isinstance(kind, int):
+            raise TypeError(
+                "a Kernel is made by Kernel.builtin(text), Kernel.source, Kernel.image or "
+                "Kernel.function"
+            )
         self._kind = kind
         self._fields = fields
         self._function: Optional[_Function] = None
@@ -42,14 +47,50 @@ class Kernel:
         Parameters
         ----------
         text : str
-            A specification as in headrace.h: "cast:f64,f32", "sum:f32"; there are cast, scale,
-            bswap, shuffle, unshuffle, filter; reductions sum, mean, min, max, histogram, count,
-            crc32.
+            One of the specifications below.
 
         Returns
         -------
         Kernel
             A wrong text is found by the pipeline that uses it.
+
+        Notes
+        -----
+        TYPE, FROM and TO are u8 i8 u16 i16 i32 i64 f16 bf16 f32 f64, whose numbers are bits: i8
+        is NumPy's int8. OP is lt le gt ge eq ne. A kernel that names no type is of bytes.
+
+        cast:FROM,TO
+            To an integer: rounds to the nearest, ties to even, saturates, and makes NaN 0 (NumPy's
+            astype truncates and wraps around). To a float: one rounding to the nearest, ties to
+            even; overflow gives an infinity.
+        scale:TYPE,MUL,ADD
+            x * MUL + ADD with a rounding after each. Integers are computed in f64, so that those
+            beyond 2^53 lose their last digits even with MUL 1, then rounded as by cast; f16 and
+            bf16 in f32.
+        bswap:2|4|8
+            Reverses the bytes of each element.
+        shuffle:WIDTH,BLOCK and unshuffle:WIDTH,BLOCK
+            In each BLOCK bytes: byte 0 of all elements of WIDTH bytes, byte 1 of all, ...; and the
+            inverse.
+        filter:TYPE,OP,VALUE
+            The elements that satisfy, in order; NaN satisfies only ne.
+
+        Reductions pass on what they read; ``Pipeline.result`` tells what they found, the same bits
+        whatever the chunk size:
+
+        sum:TYPE
+            Of floats the exact sum, rounded once to f64. Of integers modulo 2^64: it wraps around,
+            as int64 (signed types) or uint64.
+        mean:TYPE
+            The exact sum by the number of elements, rounded to f64; NaN of nothing.
+        min:TYPE and max:TYPE
+            NaN counts only if there is nothing else; -0 is below +0; None of nothing.
+        histogram[:TYPE,LO,HI,BINS]
+            Counts as numpy.histogram; without parameters of bytes, in 256 bins.
+        count:TYPE,OP,VALUE
+            How many satisfy.
+        crc32
+            Of the bytes, as zlib's.
 
         Examples
         --------
@@ -128,8 +169,9 @@ class Kernel:
             ``x`` is the input and ``out`` what it fills, arrays of ``call.n_units`` elements. On
             the host they are NumPy arrays. On a GPU they are each an Array of the device (by
             ``__cuda_array_interface__`` and DLPack), and the function enqueues work of any library
-            on ``call.stream`` and returns without waiting for it. What it returns is ignored,
-            unless counted.
+            on ``call.stream`` and returns without waiting for it. Unless counted, it returns None
+            (or ``out``). What it does not write in ``out`` is what the memory held before, and goes
+            on so: only a counted function may leave units out, behind those that it counts.
         unit_in : int or dtype, optional
             The unit: an element of this dtype, a row of them (``("f4", (3,))``, arrays of shape
             (n_units, 3)), or so many bytes (arrays of uint8, of shape (n_units, unit_in), or
@@ -139,8 +181,9 @@ class Kernel:
             Likewise for what it writes for each unit; by default the same. 0: it writes nothing,
             ``out`` is None, and the input passes on unchanged.
         counted : bool, default False
-            It writes at most as many units as it got. On the host it returns how many, or stores it
-            in ``call.count``; on a GPU its work stores it there (one uint64).
+            It writes at most as many units as it got. On the host it returns how many, an int, or
+            stores it in ``call.count[0]``, and raises TypeError if it does neither; on a GPU its
+            work stores it there (one uint64).
 
         Returns
         -------
@@ -322,7 +365,7 @@ class Layout:
             self.dtype: numpy.dtype[Any] = numpy.dtype("u1")
             self.row: tuple[int, ...] = () if unit == 1 else (unit,)
         else:
-            whole = numpy.dtype(unit)
+            whole = _dtype(unit)
             self.dtype, self.row = whole.base, whole.shape
             self.nbytes = whole.itemsize
             if self.dtype.hasobject:
@@ -332,6 +375,14 @@ class Layout:
         if self.dtype == numpy.uint8:
             return f"{self.nbytes} bytes"
         return f"{self.dtype}{list(self.row) if self.row else ''}, {self.nbytes} bytes"
+
+
+def _dtype(unit: Any) -> numpy.dtype[Any]:
+    try:
+        found: numpy.dtype[Any] = numpy.dtype(unit)
+    except (TypeError, ValueError):
+        raise TypeError(f"a unit is {unit!r}: a number of bytes or a dtype is wanted") from None
+    return found
 
 
 class _Function:
@@ -396,13 +447,20 @@ class _Function:
             count = None
             if self.counted:
                 count = memory.array(call.count, 1, _COUNT, writable=True)
+                count[0] = _UNSET
             told = self.function(x, out, KernelCall(call, "host", count))
-            if count is not None and told is not None:
-                count[0] = told
+            if count is not None:
+                self._set_count(count, told)
             elif told is not None and told is not out:  # which NumPy's out= returns
                 raise TypeError(_RETURNED.format(type(told).__name__))
             del x, out, count, told  # now only what the function kept is left
         return 0
+
+    def _set_count(self, count: Any, told: Any) -> None:
+        if told is None and count[0] != _UNSET:
+            return
+        name = f"the count of {self.name}, which it returns or stores in call.count[0],"
+        count[0] = size(name, told, 64)
 
     def launcher(self, device: str) -> Callable[[Any], int]:
         def launch(call: Any) -> int:
@@ -425,10 +483,29 @@ class _Function:
 
 
 _COUNT = Layout("u8")
+_UNSET = (1 << 64) - 1  # more than fits into memory
 _RETURNED = (
     "the kernel's function returned a {}, which would be lost: it writes its result to its second "
     "argument, as in out[:] = x * 2, and returns None"
 )
+
+
+def reduction(index: Any, chain: list[Kernel]) -> int:
+    """The index of a reduction in a chain, checked.
+
+    Raises
+    ------
+    ArgumentError
+        (ValueError) There is no such kernel, or it is no reduction.
+    TypeError
+        No integer.
+    """
+    index = size("kernel", index)
+    if index >= len(chain):
+        raise ArgumentError(f"there is no kernel {index} among the {len(chain)} that were given")
+    if not chain[index].is_reduction:
+        raise ArgumentError(f"kernel {index}, {chain[index].title}, is no reduction: no result")
+    return int(index)
 
 
 def kernel(given: Any) -> Kernel:

@@ -15,9 +15,11 @@ from headrace import _array, _calls, _devices, _ends, _flow, _given, _options, _
 from headrace._callbacks import Failures, inside
 from headrace._context import Context, default_context
 from headrace._drive import Drive
+from headrace._kernel import reduction
 from headrace._library import ffi, lib
-from headrace._numbers import size
 from headrace._stats import Stats
+from headrace._waiting import Waiting
+from headrace.errors import ArgumentError
 
 Progress = Union[bool, Callable[[Stats], object]]
 
@@ -133,10 +135,13 @@ class Pipeline:
     memory and files, unless they are encoded or a kernel drops elements. Else it may be larger;
     ``Stats.bytes_out`` tells how much of it was written.
 
-    Any thread may use it, one at a time; ``cancel`` at any time. All calls let other threads run
-    Python. What the ends refer to is kept until the transfer has ended, and must not be changed
-    meanwhile. Ctrl-C ends the transfer, waits until nothing is in flight, and raises
-    KeyboardInterrupt. In a forked child it is refused.
+    It runs once, and is iterated once: behind its end, iteration yields nothing. Threads may share
+    it, or the tasks of one event loop: each chunk goes to one of them, and all see the end. While
+    one of them keeps a chunk, the others get about `depth` more, then LoanedError. ``async for``
+    gives the event loop a turn for each chunk. ``cancel`` is for any thread at any time. All calls
+    let other threads run Python. What the ends refer to is kept until the transfer has ended, and
+    must not be changed meanwhile. Ctrl-C ends the transfer, waits until nothing is in flight, and
+    raises KeyboardInterrupt. In a forked child it is refused.
 
     Examples
     --------
@@ -184,6 +189,7 @@ class Pipeline:
         self._stats: Optional[Stats] = None
         self._results: Optional[dict_[int, Any]] = None
         self._failures = Failures()
+        self._waiting = Waiting()
         ends = _ends.sources(source, offset, length, self._failures)
         ends.append(_ends.sink(sink, self._failures))
         self._after = [end.after for end in ends if end.after is not None]
@@ -260,15 +266,30 @@ class Pipeline:
         ------
         HeadraceError
             Why it failed; everything before the failing position was delivered.
+        ArgumentError
+            (ValueError) It is done already, or has no sink.
         BaseException
             What a Python object or function raised that it called; KeyboardInterrupt.
 
         Notes
         -----
-        Blocks; other threads and signal handlers run meanwhile.
+        Blocks; other threads and signal handlers run meanwhile. Who calls it while it runs in
+        another thread waits for that one's end.
         """
+        self._check_run()
+        try:
+            self._run(progress)
+        finally:
+            self._waiting.wake()
+        return self._ended()
+
+    def _check_run(self) -> None:
         if self._pulls:
-            raise ValueError("the pipeline has no sink: iterate over it, or give it one")
+            raise ArgumentError("the pipeline has no sink: iterate over it, or give it one")
+        if self.state == "done":
+            raise ArgumentError("the pipeline is done, and runs once: make another")
+
+    def _run(self, progress: Progress) -> None:
         if progress is False:
             self._drive.run()
         elif callable(progress):
@@ -281,29 +302,39 @@ class Pipeline:
             with bar() as show:
                 self._drive.run(lambda: show(self.stats()))
                 show(self.stats())
-        return self._ended()
 
     def _ended(self) -> Stats:
-        for after in self._after:
+        after_all, self._after = self._after, []  # once, of all who see the end
+        for after in after_all:
             after()
-        self._after = []
         return self.stats()
 
     def __iter__(self) -> Iterator[_array.Array]:
         return self
 
     def __next__(self) -> _array.Array:
-        chunk = self._drive.next_chunk()
+        chunk = self._next(wait=True)
         if chunk is None:
-            self._ended()
             raise StopIteration
         return self._typed(chunk)
+
+    def _next(self, wait: bool) -> Any:
+        """As `Drive.next_chunk`; who waits for the same learns what became of it."""
+        chunk: Any = None
+        try:
+            chunk = self._drive.next_chunk(wait)
+        finally:
+            if chunk is not NotImplemented:
+                self._waiting.wake()
+        if chunk is None:
+            self._ended()
+        return chunk
 
     def _typed(self, chunk: _array.Array) -> _array.Array:
         return chunk if self._type is None else chunk.view(self._type)
 
     async def run_async(self) -> Stats:
-        """``run`` for asyncio: the event loop goes on meanwhile.
+        """``run`` for asyncio: the event loop goes on meanwhile, after a millisecond at most.
 
         Returns
         -------
@@ -315,28 +346,31 @@ class Pipeline:
         BaseException
             As ``run``. If the task is cancelled, the transfer ends early first.
         """
-        if self._pulls:
-            raise ValueError("the pipeline has no sink: iterate over it, or give it one")
+        self._check_run()
         try:
-            while not self._drive.step():
-                await _readable(self._drive.fileno())
+            async with self._waiting.turn():
+                while not self._drive.step():
+                    await self._waiting.readable(self._drive.descriptor)
         except BaseException:
             self._drive.close()
             raise
+        finally:
+            self._waiting.wake()
         return self._ended()
 
     def __aiter__(self) -> AsyncIterator[_array.Array]:
         return self
 
     async def __anext__(self) -> _array.Array:
-        while True:
-            chunk = self._drive.next_chunk(wait=False)
-            if chunk is None:
-                self._ended()
-                raise StopAsyncIteration
-            if isinstance(chunk, _array.Array):
-                return self._typed(chunk)
-            await _readable(self._drive.fileno())
+        await asyncio.sleep(0)  # a turn for others: chunks may come without end
+        async with self._waiting.turn():
+            chunk = self._next(wait=False)
+            while chunk is NotImplemented:
+                await self._waiting.readable(self._drive.descriptor)
+                chunk = self._next(wait=False)
+        if chunk is None:
+            raise StopAsyncIteration
+        return self._typed(chunk)
 
     def cancel(self) -> None:
         """Ends the transfer early; who runs it gets CanceledError when nothing is in flight.
@@ -352,6 +386,7 @@ class Pipeline:
         gives memory and descriptors back. Chunks on loan stay valid. Statistics and results stay.
         """
         self._drive.close(last_look=self._remember)
+        self._waiting.wake()
 
     def _remember(self) -> None:
         self._stats = self.stats()
@@ -414,15 +449,15 @@ class Pipeline:
         Raises
         ------
         ArgumentError
-            The kernel is no reduction.
+            There is no such kernel, or it is no reduction.
         ValueError
             The transfer is not done.
         """
-        kernel = size("kernel", kernel)
+        kernel = reduction(kernel, self._chain)
         if self._results is not None:
             if kernel in self._results:
                 return self._results[kernel]
-            raise ValueError(f"there is no result of kernel {kernel}")
+            raise ValueError("the pipeline is closed, and was not done: there are no results")
         found = self._drive.look(lambda pipeline: _calls.result(pipeline, kernel))
         if found is None:
             raise ValueError("the transfer is not done: results come with its end")
@@ -481,22 +516,6 @@ def _fill_ends(config: Any, keep: list[Any], ends: list[_ends.End]) -> None:
 def _kept(keep: list[Any], memory: Any) -> Any:
     keep.append(memory)
     return memory
-
-
-async def _readable(fd: int) -> None:
-    """Waits until a descriptor is readable, in the running event loop."""
-    loop = asyncio.get_running_loop()
-    future: asyncio.Future[None] = loop.create_future()
-
-    def ready() -> None:
-        if not future.done():
-            future.set_result(None)
-
-    loop.add_reader(fd, ready)
-    try:
-        await future
-    finally:
-        loop.remove_reader(fd)
 
 
 def _value(found: Any, is_histogram: bool) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack
 from types import TracebackType
@@ -13,9 +14,9 @@ from typing import Any, Callable, Optional
 from headrace import _array, _devices, _foreign, _options, _progress
 from headrace._context import Context
 from headrace._ends import NULL, Range, ranged
-from headrace._numbers import size
+from headrace._kernel import reduction
 from headrace._pipeline import Pipeline, Progress
-from headrace._records import Shape
+from headrace._records import Shape, Unit
 from headrace._stats import Stats
 from headrace._stream_plan import StreamPlan
 from headrace.errors import TruncatedError
@@ -54,8 +55,9 @@ class Stream:
     Notes
     -----
     Files are looked at when it is made, for their type; nothing is opened before the first chunk is
-    asked for. As of ``headrace.Pipeline``: any thread may use it, one at a time, and other threads
-    run Python meanwhile.
+    asked for. It is iterated once: behind its end, iteration yields nothing. As of
+    ``headrace.Pipeline``: threads, or the tasks of one event loop, may share it, each chunk goes to
+    one of them, and other threads run Python meanwhile.
     """
 
     def __init__(self, arguments: dict[str, Any], options: dict[str, Any], progress: Progress):
@@ -69,16 +71,21 @@ class Stream:
         for kernel in self._plan.kernels:
             if kernel.text is not None:
                 _check_text(kernel.text)
+        self._opening = threading.RLock()
         self._pipeline: Optional[Pipeline] = None
         self._show: Optional[Callable[[Stats], object]] = None
         self._shown = ExitStack()
-        self._n_records = 0
 
     # ---- opening ----
 
     def _open(self) -> Pipeline:
-        if self._pipeline is not None:
-            return self._pipeline
+        if self._pipeline is None:
+            with self._opening:  # one opens it for all threads that share it
+                if self._pipeline is None:
+                    self._pipeline = self._opened()
+        return self._pipeline
+
+    def _opened(self) -> Pipeline:
         plan = self._plan
         options = {**self._options, "decode": plan.decode}
         if options["device"] is not None or plan.kernels:
@@ -89,7 +96,6 @@ class Stream:
             self._show = self._progress
         elif self._progress:
             self._show = self._shown.enter_context(_progress.bar())
-        self._pipeline = pipeline
         return pipeline
 
     # ---- iteration ----
@@ -118,18 +124,21 @@ class Stream:
 
     def _typed(self, chunk: _array.Array) -> _array.Array:
         typed = self._plan.record.of(chunk)
-        self._n_records += len(typed)
         if self._show is not None:
             self._show(self.stats())
         return typed
 
     def _ended(self) -> None:
-        self._shown.close()
+        with self._opening:
+            self._shown.close()
         wanted = self._plan.n_records
-        if wanted is not None and self._n_records < wanted:
+        if wanted is None:
+            return
+        found = self.stats().bytes_out // self._plan.record.nbytes  # in whatever thread they came
+        if found < wanted:
             raise TruncatedError(
                 f"{self._arguments['source']}: the header tells of {wanted} records, "
-                f"{self._n_records} are there"
+                f"{found} are there"
             )
 
     # ---- what is known of it ----
@@ -156,7 +165,9 @@ class Stream:
         kernel : int
             Its index among them.
         """
-        return self._open().result(size("kernel", kernel) + self._plan.n_before)
+        plan = self._plan
+        given = [one for one in plan.kernels[plan.n_before :] if not isinstance(one, Unit)]
+        return self._open().result(reduction(kernel, given) + plan.n_before)
 
     # ---- the end ----
 
@@ -168,7 +179,8 @@ class Stream:
     def close(self) -> None:
         """Ends it, waits until nothing of it touches memory any more, and gives descriptors and
         memory back. Chunks stay valid."""
-        self._shown.close()
+        with self._opening:
+            self._shown.close()
         if self._pipeline is not None:
             self._pipeline.close()
 
@@ -302,7 +314,8 @@ def stream(
     Returns
     -------
     Stream
-        An iterator, also for ``async for``, and a context manager.
+        An iterator, also for ``async for``, and a context manager. It is iterated once: behind its
+        end it yields nothing.
 
     Yields
     ------
