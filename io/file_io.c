@@ -282,7 +282,8 @@ static hr_status create_error(const char *path, hr_error *error)
     if (errno != ENOENT || !slash)
         return system_error(error, HR_STAGE_WRITE, "create a file beside", path);
     return hr__fail(error, HR_EIO, (struct hr__where){.stage = HR_STAGE_WRITE, .native = ENOENT},
-                    "create %s: the folder %.*s is not there", path, (int)(slash - path), path);
+                    "create %s: the folder %.*s is not there, or takes no files", path,
+                    (int)(slash - path), path);
 }
 
 static hr_status open_beside(const struct stat *old, enum hr_direct direct,

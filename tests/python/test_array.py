@@ -532,3 +532,12 @@ def test_gpus_over_the_fake_driver() -> None:
         text=True,
     )
     assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize("key", [np.array([True, False]), [0, 1], np.array([0, 1]), True])
+def test_masks_and_lists_are_numpys(key):
+    array = hr.to_device(np.arange(2), "host")
+    with pytest.raises(TypeError, match="masks and lists are for NumPy"):
+        array[key]
+    with pytest.raises(ValueError, match="must be above 0"):
+        array[::-1]

@@ -437,3 +437,20 @@ def test_texts_end_where_they_end(tmp_path, monkeypatch, options):
 def test_there_is_one_null():
     assert copy.deepcopy(hr.NULL) is hr.NULL
     assert pickle.loads(pickle.dumps(hr.NULL)) is hr.NULL
+
+
+def test_what_is_given_for_a_source_by_mistake(tmp_path):
+    with pytest.raises(OSError, match="descriptor 9999: Bad.* for numbers give a NumPy array"):
+        hr.Pipeline([9999, 2], hr.NULL)
+    with pytest.raises(TypeError, match="float is no source.*NumPy array"):
+        hr.Pipeline([1.5], hr.NULL)
+    with pytest.raises(TypeError, match="dict is no source"):
+        hr.Pipeline({"a": b"b"}, hr.NULL)
+    with pytest.raises(TypeError, match="item 1 of the source, of type int, "):
+        hr.Pipeline(iter([b"a", 2]), hr.NULL).run()
+    with open(tmp_path / "a", "wb") as file:
+        for given in (file, file.fileno()):
+            with pytest.raises(OSError, match="mode 'wb'|not open for reading") as caught:
+                hr.Pipeline(given, hr.NULL)
+            assert isinstance(caught.value, hr.TransferError)
+            assert caught.value.filename in (str(tmp_path / "a"), None)

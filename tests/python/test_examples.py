@@ -60,10 +60,11 @@ def test_reduce_file(tmp_path: Path, is_packed: bool) -> None:
 def test_use_model(tmp_path: Path) -> None:
     numpy = pytest.importorskip("safetensors.numpy")
     tensors = {"a.weight": DATA.astype("f4"), "a.bias": np.arange(3, dtype="f2")}
+    tensors["a.ids"] = np.arange(4, dtype="u4")  # which no kernel casts
     numpy.save_file(tensors, tmp_path / "m.safetensors")
     first, *lines = run("use_model.py", tmp_path / "m.safetensors", "host", "a.*").splitlines()
     assert ("NumPy" in first) == (importlib.util.find_spec("torch") is None)
-    assert sorted(line.split()[0] for line in lines) == ["a.bias", "a.weight"]
+    assert sorted(line.split()[0] for line in lines) == ["a.bias", "a.ids", "a.weight"]
     for line in lines:
         name, norm = line.split()[0], float(line.split()[-1])
         assert norm == pytest.approx(np.linalg.norm(tensors[name].astype("f8")), rel=1e-4)
@@ -79,6 +80,8 @@ def test_convert(tmp_path: Path) -> None:
     example = runpy.run_path(str(ROOT / "examples" / "convert.py"))
     example["main"](tmp_path / "a.npy", tmp_path / "c.npy", "float16")
     assert np.array_equal(np.load(tmp_path / "c.npy"), got)
+    with pytest.raises(SystemExit, match="compressed"):
+        example["main"](tmp_path / "b.npy.zst", tmp_path / "d.npy")
 
 
 def lines_of_package() -> str:

@@ -398,3 +398,20 @@ def test_consumers_streams_are_understood(device: str, stream: Any, number: Any)
 def test_consumers_streams_that_are_none_are_refused(device: str, stream: int) -> None:
     with pytest.raises(ValueError, match="not allowed|is possible"):
         _streams.of_consumer(stream, device)
+
+
+def test_masked_arrays_are_refused(tmp_path):
+    masked = np.ma.masked_equal(np.arange(6, dtype="f4"), 3)
+    for call in (
+        lambda: hr.Pipeline(masked, hr.NULL),
+        lambda: hr.Pipeline(b"", masked),
+        lambda: hr.Pipeline(iter([masked]), hr.NULL).run(),
+        lambda: hr.stream(masked),
+        lambda: hr.save(tmp_path / "a.npy", masked),
+        lambda: hr.save(tmp_path / "a.npy", [masked], shape=6),
+        lambda: hr.to_host(masked),
+        lambda: hr.to_device(masked, "host"),
+    ):
+        with pytest.raises(TypeError, match=r"masked.*\.filled\("):
+            call()
+    assert hr.to_host(masked.filled(-1)).tolist() == [0, 1, 2, -1, 4, 5]

@@ -3,8 +3,11 @@
 
 from __future__ import annotations
 
+import errno
+import io
 import json
 import os
+import pickle
 import struct
 import subprocess
 import sys
@@ -18,7 +21,7 @@ from hypothesis.extra import numpy as arrays
 
 import headrace as hr
 from headrace import _load_parts, errors
-from headrace.formats import FormatError, safetensors
+from headrace.formats import FormatError, npy, safetensors
 
 ml_dtypes = pytest.importorskip("ml_dtypes")
 reference = pytest.importorskip("safetensors.numpy")
@@ -629,8 +632,10 @@ def test_a_model_in_several_files(tmp_path, io):
 def test_a_missing_file_of_several(tmp_path):
     path, _ = sharded(tmp_path)
     (tmp_path / "m-1.safetensors").unlink()
-    with pytest.raises(FormatError, match=r"m-1\.safetensors"):
+    with pytest.raises(hr.TransferError, match=r"m-1\.safetensors") as caught:
         hr.load(path)
+    assert isinstance(caught.value, FileNotFoundError)
+    assert caught.value.filename == str(tmp_path / "m-1.safetensors")
 
 
 # ---- .npz and numbers without a header -------------------------------------------------------
@@ -832,3 +837,75 @@ def test_over_the_fake_driver():
         text=True,
     )
     assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize("is_packed", [False, True])
+@pytest.mark.parametrize("kind", ["npy", "safetensors"])
+def test_a_header_that_the_name_hides_is_told(tmp_path, kind, is_packed):
+    data = np.arange(6, dtype="f4")
+    made, path = tmp_path / f"a.{kind}", tmp_path / "pytorch_model.bin"
+    hr.save(made, data if kind == "npy" else {"w": data})
+    hr.Pipeline(made, path, encode="zstd" if is_packed else "none", decode="none").run()
+    with pytest.raises(FormatError, match=f'format="{kind}" .*format="raw"') as caught:
+        hr.load(path, dtype="f4")
+    assert caught.value.filename == str(path)
+    found = hr.load(path, format=kind)
+    assert (found if kind == "npy" else found["w"]).numpy().tolist() == data.tolist()
+    size = hr.load(path, dtype="uint8", format="raw").size
+    assert hr.load(path, dtype="f4", offset=size - 24).numpy().tolist() == data.tolist()
+
+
+@pytest.mark.parametrize("make", [hr.load, hr.stream])
+def test_a_file_that_cannot_be_read_is_a_transfer_error(tmp_path, make):
+    with pytest.raises(hr.TransferError, match="No such file") as caught:
+        found = make(tmp_path / "no.npy")
+        next(found)
+    assert isinstance(caught.value, FileNotFoundError) and caught.value.errno == errno.ENOENT
+    assert caught.value.filename == str(tmp_path / "no.npy")
+    assert type(pickle.loads(pickle.dumps(caught.value))) is type(caught.value)
+
+
+def test_dtype_is_in_the_order_of_the_machine(tmp_path):
+    path, data = tmp_path / "a.npy", np.arange(4, dtype="f4")
+    hr.save(path, data)
+    for call in (
+        lambda: hr.load(path, dtype=">f4"),
+        lambda: hr.save(tmp_path / "b.npy", data, dtype=np.dtype(">f8")),
+        lambda: hr.to_host(data, dtype=">f4"),
+        lambda: hr.to_device(data, "host", dtype=">f4"),
+    ):
+        with pytest.raises(ValueError, match="the machine's byte order"):
+            call()
+    data.astype(">f4").tofile(tmp_path / "a.bin")
+    assert hr.load(tmp_path / "a.bin", dtype=">f4").numpy().tolist() == data.tolist()
+
+
+def test_more_than_there_is_memory_names_the_file(tmp_path):
+    (tmp_path / "a.npy").write_bytes(npy.build_header("f8", (1 << 57,)))
+    path = encoded(tmp_path / "a.npy", "plain")
+    with pytest.raises(hr.OutOfMemoryError, match="a.npy.zst: the arrays.* need ") as caught:
+        hr.load(path)
+    assert isinstance(caught.value, MemoryError) and caught.value.filename == path
+
+
+@pytest.mark.parametrize(
+    "call, told",
+    [
+        (lambda path: hr.load(5), "path is int.* Pipeline and stream"),
+        (lambda path: hr.save(io.BytesIO(), np.zeros(2)), "path is BytesIO.* Pipeline and stream"),
+        (lambda path: hr.load(path, keys=3), "keys is 3"),
+        (lambda path: hr.save(path + ".npy", [1, 2], shape=2), "item 0 .*int.*numpy.asarray"),
+    ],
+)
+def test_arguments_of_other_types_are_told(tmp_path, call, told):
+    path = str(tmp_path / "a.safetensors")
+    hr.save(path, {"w": np.zeros(2)})
+    with pytest.raises(TypeError, match=told):
+        call(path)
+
+
+def test_shapes_that_do_not_fit_name_the_file(tmp_path):
+    np.zeros(3).tofile(tmp_path / "a.bin")
+    with pytest.raises(FormatError, match="shape") as caught:
+        hr.load(tmp_path / "a.bin", dtype="f8", shape=7)
+    assert caught.value.filename == str(tmp_path / "a.bin")

@@ -324,3 +324,9 @@ def test_formats_that_are_not_written(tmp_path):
         hr.save(tmp_path / "a.safetensors", {"a": np.zeros(3)}, shape=(3,))
     hr.save(tmp_path / "model", {"a": np.zeros(3)}, format="safetensors")
     assert hr.load(tmp_path / "model", format="safetensors")["a"].shape == (3,)
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="there is no /proc")
+def test_a_folder_that_takes_no_files_is_not_said_to_be_missing():
+    with pytest.raises(FileNotFoundError, match="the folder /proc is not there, or takes no files"):
+        hr.save("/proc/headrace.npy", np.zeros(3))

@@ -242,7 +242,7 @@ def test_mistakes_are_told() -> None:
     "wrong, told",
     [
         ({"dtype": "nonsense"}, "dtype"),
-        ({"dtype": ">f4", "kernels": "scale:f32,2,0"}, "native"),
+        ({"dtype": ">f4", "kernels": "scale:f32,2,0"}, "'bswap:4' first"),
         ({"shape": 0}, "shape"),
         ({"shape": 2.5}, "shape|integer|iterable"),
         ({"kernels": [3]}, "no kernel"),

@@ -4,6 +4,8 @@ its first bytes tell."""
 
 from __future__ import annotations
 
+import io
+import os
 import struct
 from pathlib import Path
 from typing import Any
@@ -50,6 +52,50 @@ def test_a_kernel_of_another_type_is_refused(
         make(F8, kernels=kernels)
     assert isinstance(caught.value, hr.HeadraceError)
     assert "before it" in str(caught.value) and 'array.view("u1")' in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "kernels, dtype",
+    [
+        (["sum:f32", "sum:f64"], None),
+        (["crc32", "filter:f32,gt,0", "sum:f64"], None),
+        (["scale:f32,2,0", "sum:i32"], None),
+        ([hr.Kernel.function(print, "f4", 0), "sum:f64"], None),
+        ("sum:f64", "f4"),
+        (["histogram", print, "sum:f64"], "f4"),
+        ("sum:f32", "f8"),
+    ],
+)
+def test_the_first_type_that_is_told_stays(tmp_path: Path, kernels: Any, dtype: Any) -> None:
+    F8.tofile(tmp_path / "a")
+    for source in (tmp_path / "a", F8.tobytes()):
+        with pytest.raises(TypeError, match="what comes is|dtype is f64, what comes is f32"):
+            hr.stream(source, dtype, kernels=kernels)
+        if dtype is None:
+            with pytest.raises(TypeError, match="what comes is"):
+                hr.Pipeline(source, hr.NULL, kernels=kernels)
+
+
+def test_what_states_no_type_takes_any() -> None:
+    chain = ["crc32", "histogram", "histogram:u8,0,256,4", "bswap:8", "bswap:8"]
+    chunks = hr.stream(F8.tobytes(), "f8", kernels=[*chain, "sum:f64"])
+    assert np.array_equal(all_of(chunks), F8) and chunks.result(5) == F8.sum()
+    pipeline = hr.Pipeline(F8.tobytes(), kernels=["shuffle:8,64", "unshuffle:8,64", "sum:f64"])
+    assert next(pipeline).dtype == np.float64
+    pipeline.close()
+
+
+@pytest.mark.parametrize("shape", [None, 3])
+def test_dtype_is_also_that_of_a_function(shape: Any) -> None:
+    seen: list[Any] = []
+
+    def note(x: Any, out: Any, call: Any) -> None:
+        seen.append((x.dtype, x.shape[1:]))
+        np.negative(x, out=out)
+
+    got = all_of(hr.stream(F8.tobytes(), "f8", shape=shape, kernels=note))
+    assert np.array_equal(got.ravel(), -F8)
+    assert set(seen) == {(np.dtype("f8"), () if shape is None else (shape,))}
 
 
 def test_both_ways_out_are_ways() -> None:
@@ -260,6 +306,60 @@ def test_npy_is_known_by_its_first_bytes(tmp_path: Path, name: str, is_packed: b
     pipeline = hr.Pipeline(hr.Range(path, 128), hr.NULL, kernels="sum:f32", device="host")
     pipeline.run()
     assert pipeline.result(0) == F4.sum()
+
+
+def sources_of(path: Path, behind: Path) -> list[tuple[Any, Any]]:
+    """A file in other hands, and where each stands: also behind the begin of a file."""
+    data = path.read_bytes()
+    behind.write_bytes(b"before" + data)
+    files = [path.open("rb"), path.open("rb", buffering=0), behind.open("rb"), io.BytesIO(data)]
+    assert files[2].read(6) == b"before"
+    fd = os.open(path, os.O_RDONLY)
+    named = [(file, file.tell) for file in files]
+    named.append((fd, lambda: os.lseek(fd, 0, os.SEEK_CUR)))
+    in_memory = (data, bytearray(data), np.frombuffer(data, "i1"))
+    return named + [(one, lambda: 0) for one in in_memory]
+
+
+@pytest.mark.parametrize("is_packed", [False, True])
+def test_a_header_is_seen_in_all_hands(tmp_path: Path, is_packed: bool) -> None:
+    np.save(tmp_path / "made.npy", F4)
+    path = tmp_path / "made.npy"
+    path = packed(path.read_bytes(), tmp_path / "made") if is_packed else path
+    for number in range(8):
+        source, position = sources_of(path, tmp_path / "behind")[number]
+        at = position()
+        with pytest.raises(ValueError, match="would take .* 128 bytes: headrace.stream.source, "):
+            hr.Pipeline(source, hr.NULL, kernels="sum:f32")
+        with pytest.raises(TypeError, match="what comes is f32"):
+            hr.stream(source, "f8")
+        stream = hr.stream(source, "f4")
+        assert position() == at, number
+        assert np.array_equal(all_of(stream), F4), number
+        if hasattr(source, "close"):
+            source.close()
+
+
+def test_texts_of_what_makes_no_stream(tmp_path: Path) -> None:
+    path = tmp_path / "a.npy"
+    np.save(path, np.asfortranarray(F4))
+    told = [(path, r"Fortran .* headrace.load\('.*a.npy'\) .* headrace.Range")]
+    told.append((tmp_path / "empty.npy", r"its name says .npy, its first bytes do not"))
+    told[1][0].write_bytes(b"")
+    for given, text in told:
+        with pytest.raises(errors.FormatError, match=text) as caught:
+            hr.stream(given)
+        assert caught.value.filename == str(given)
+
+
+@pytest.mark.parametrize("name", ["a.f32", "a.f32.zst"])
+def test_a_part_of_a_record_is_told_of_the_record(tmp_path: Path, name: str) -> None:
+    path, data = tmp_path / name, bytes(4 * 30)
+    packed(data, path) if name.endswith("zst") else path.write_bytes(data)
+    told = "no multiple of a record, f32 x 7 .*8 of 28 bytes"
+    with pytest.raises(errors.TruncatedError, match=told) as caught:
+        list(hr.stream(path, "f4", shape=7))
+    assert caught.value.filename == str(path)
 
 
 def test_npy_of_bytes_has_rows_too(tmp_path: Path) -> None:

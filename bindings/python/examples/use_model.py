@@ -14,13 +14,17 @@ except ImportError:
     torch = None
 
 
-def norms(tensors):
-    """Name and root of the sum of squares of each."""
+def norms(tensors):  # name, and root of the sum of squares
     for name, tensor in tensors.items():
         if torch is not None:
             yield name, torch.linalg.vector_norm(torch.from_dlpack(tensor).double()).item()
-        else:  # a cast of headrace's: NumPy alone has no bfloat16
-            yield name, float((hr.to_host(tensor, dtype="f8") ** 2).sum() ** 0.5)
+            continue
+        try:  # a cast of headrace's: NumPy alone has no bfloat16
+            wide = hr.to_host(tensor, dtype="float64")
+        except ValueError:  # there is none; of floats of 8 bits NumPy alone has only the bits
+            only_bits = tensor.dtype.kind == "u" and tensor.dtype_name[0] == "f"
+            wide = tensor.numpy().astype("float64") * (float("nan") if only_bits else 1)
+        yield name, float((wide**2).sum() ** 0.5)
 
 
 def main(path, device="host", pattern="*"):

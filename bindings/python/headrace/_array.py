@@ -63,11 +63,13 @@ class Array(Handle):
     long.
 
     What takes arithmetic, also ``==``, raises TypeError, and other methods of NumPy's arrays are
-    missing; the text says who has them. ``in``, sets and dictionaries go by identity.
+    missing; the text says who has them. Sets and dictionaries go by identity; ``in`` a list does
+    not, as it compares.
 
     Examples
     --------
-    >>> array = of_numpy(numpy.arange(6, dtype="f4").reshape(2, 3))
+    >>> import headrace as hr
+    >>> array = hr.to_device(numpy.arange(6, dtype="f4").reshape(2, 3), "host")
     >>> array
     <headrace.Array (2, 3) f32 on host: 0.0, 1.0, 2.0, 3.0, 4.0, 5.0>
     >>> array[:, ::2].tolist(), float(array[1, 2])

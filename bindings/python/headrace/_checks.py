@@ -103,9 +103,12 @@ def path_of(given: Any, is_source: bool) -> str:
     Traceback (most recent call last):
     ValueError: "unix:a" is no path: Pipeline takes it; a file of this name is "./unix:a"
     """
-    path = os.fspath(given)
+    path = os.fspath(given) if isinstance(given, (str, os.PathLike)) else None
     if not isinstance(path, str):
-        raise TypeError(f"path is {type(path).__name__}: a str or an os.PathLike is wanted")
+        raise TypeError(
+            f"path is {type(given).__name__}: a str or an os.PathLike of one is wanted; "
+            "descriptors and file objects are for Pipeline and stream"
+        )
     said = _meant(given, is_source) if isinstance(given, str) else ""
     if said.startswith("give"):
         said += " to a Pipeline"

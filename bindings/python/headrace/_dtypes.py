@@ -33,7 +33,10 @@ __all__ = [
     "from_safetensors",
     "from_torch",
     "known",
+    "native",
+    "swap_of",
     "swap_width",
+    "unit",
 ]
 
 
@@ -329,7 +332,8 @@ def find(word: Any) -> DType:
     word : str, numpy.dtype, type, torch.dtype or DType
         headrace's names (``"bf16"``), NumPy's (``"f4"``, ``">i2"``, ``numpy.float32``), PyTorch's
         (``"bfloat16"``) and those of safetensors, in upper case (``"F8_E4M3"``). ``"f4"`` is
-        NumPy's, 4 bytes; ``"F4"`` is 4 bits. ``"f16"`` has 16 bits.
+        NumPy's, 4 bytes; ``"F4"`` is 4 bits. ``"f16"`` has 16 bits, where NumPy's has 16 bytes:
+        that is ``numpy.longdouble``.
 
     Returns
     -------
@@ -368,6 +372,72 @@ def find(word: Any) -> DType:
         return from_numpy(word)
     except TypeError:
         raise ValueError(f'unknown dtype "{text}": known are {", ".join(_BY_NAME)}') from None
+
+
+def native(word: Any) -> DType:
+    """`find`, for what has the machine's byte order.
+
+    Raises
+    ------
+    ValueError
+        As `find`; or a type in the other byte order.
+
+    Examples
+    --------
+    >>> native("f4").name
+    'f32'
+    """
+    found = find(word)
+    if swap_of(word):
+        raise ValueError(
+            f"dtype {word}: what comes out is in the machine's byte order: give {found.name!r}"
+        )
+    return found
+
+
+def swap_of(word: Any) -> int:
+    """`swap_width` of what `find` takes.
+
+    Examples
+    --------
+    >>> swap_of(">f4"), swap_of("bf16"), swap_of(None)
+    (4, 0, 0)
+    """
+    try:
+        return 0 if word is None or isinstance(word, DType) else swap_width(np.dtype(word))
+    except TypeError:  # a word that NumPy does not know has no byte order
+        return 0
+
+
+def unit(word: Any) -> np.dtype[Any]:
+    """The dtype of a function's unit: words as `find` has them, with their byte order.
+
+    Parameters
+    ----------
+    word : str, numpy.dtype, type, DType, or tuple of one of these and a shape
+        Of an element, or of a row of them.
+
+    Returns
+    -------
+    numpy.dtype
+        Of a row: one with a subdtype.
+
+    Raises
+    ------
+    ValueError
+        As `find`.
+
+    Examples
+    --------
+    >>> unit("bf16").itemsize, unit(">f4").str, unit(("int8", (3,))).shape
+    (2, '>f4', (3,))
+    """
+    if isinstance(word, tuple) and len(word) == 2:
+        return np.dtype((unit(word[0]), word[1]))
+    found = find(word).numpy
+    if isinstance(word, np.dtype):
+        return word
+    return found.newbyteorder("S") if swap_of(word) else found
 
 
 def swap_width(dtype: np.dtype[Any]) -> int:
@@ -426,5 +496,7 @@ def cast_kernel(source: DType, target: DType) -> str:
     for dtype in (source, target):
         if dtype.kernel is None:
             words = " ".join(t.kernel for t in known() if t.kernel)
-            raise ValueError(f"no cast from {source} to {target}: kernels have {words}")
+            raise ValueError(
+                f"no cast from {source} to {target}: kernels have {words}; NumPy's astype has more"
+            )
     return f"cast:{source.kernel},{target.kernel}"

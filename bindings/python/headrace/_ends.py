@@ -25,10 +25,13 @@ A pipe's file object is read through its descriptor: what Python has buffered of
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import io
 import os
 import socket
 from collections.abc import Iterable, Mapping
+from numbers import Number
 from typing import Any, Callable, Optional
 
 from headrace import _callbacks, _calls, _checks, _flow, _foreign
@@ -36,6 +39,7 @@ from headrace._callbacks import Called, Failures
 from headrace._lent import Lent
 from headrace._library import ffi, lib
 from headrace._numbers import size
+from headrace.errors import TransferError
 
 _ALIGN = 16  # of a source of kind HR_DEVICE
 _TO_THE_END = (1 << 64) - 1
@@ -122,8 +126,8 @@ class End:
         To be called when the transfer has ended.
     elements : Elements or None
         What an array is made of; None: bytes.
-    path : str, bytes, os.PathLike or None
-        Of a source that is a path: what it is has to be looked up in the file.
+    given : object
+        Of a source: what it was made of, which may have to be looked at beforehand.
     is_range : bool
         It is a part of a source, as bytes.
     """
@@ -134,7 +138,7 @@ class End:
         self.device: Optional[str] = None
         self.after: Optional[Callable[[], None]] = None
         self.elements: Optional[_flow.Elements] = None
-        self.path: Any = None
+        self.given: Any = None
         self.is_range = False
 
     @property
@@ -192,19 +196,36 @@ def _of_path(given: Any, *more_addresses: str) -> Optional[End]:
         return _path(lib.HR_SOCKET, given)
     if not is_path(given):
         return None
-    end = _path(lib.HR_FILE, given)
-    end.path = given
-    return end
+    return _path(lib.HR_FILE, given)
 
 
-def _of_descriptor(given: Any) -> Optional[End]:
+def _of_descriptor(given: Any, writable: bool) -> Optional[End]:
     if isinstance(given, bool):
         return None
     if isinstance(given, int):
-        return End(lib.HR_FD, fd=size("the descriptor", given, 31))
+        fd = size("the descriptor", given, 31)
+        _check_open(fd, writable)
+        return End(lib.HR_FD, fd=fd)
     if isinstance(given, socket.socket):
         return End(lib.HR_FD, given, fd=given.fileno())
     return None
+
+
+def _check_open(fd: int, writable: bool) -> None:
+    """Numbers that are meant as data are mostly no descriptors, or those of the terminal."""
+    wrong = os.O_RDONLY if writable else os.O_WRONLY
+    try:
+        is_open = fcntl.fcntl(fd, fcntl.F_GETFL) & os.O_ACCMODE != wrong
+    except OSError:
+        is_open = False
+    if not is_open:
+        doing = "writing" if writable else "reading"
+        raise TransferError(
+            f"not open for {doing}: descriptor {fd}: {os.strerror(errno.EBADF)}; an int is a "
+            "descriptor: for numbers give a NumPy array",
+            native=errno.EBADF,
+            stage="write" if writable else "read",
+        )
 
 
 def _of_array(given: Any, writable: bool) -> Optional[End]:
@@ -231,22 +252,35 @@ def _of_array(given: Any, writable: bool) -> Optional[End]:
     return end
 
 
-def _of_file(given: Any) -> Optional[End]:
-    """Of the classes of io that stand for a descriptor and nothing else. A GzipFile has a
-    descriptor, too, but not of the bytes that it reads."""
+def is_file(given: Any) -> bool:
+    """Whether it is of the classes of io that stand for a descriptor and nothing else. A GzipFile
+    has a descriptor, too, but not of the bytes that it reads."""
+    buffered = (io.BufferedReader, io.BufferedWriter, io.BufferedRandom)
+    return isinstance(given.raw if isinstance(given, buffered) else given, io.FileIO)
+
+
+def _of_file(given: Any, writable: bool) -> Optional[End]:
     if isinstance(given, io.TextIOBase):
         raise TypeError(f'{given!r} gives text: open it in binary mode, "rb" or "wb"')
-    if not isinstance(given, (io.FileIO, io.BufferedReader, io.BufferedWriter, io.BufferedRandom)):
+    if not is_file(given):
         return None
-    raw = getattr(given, "raw", given)
-    if not isinstance(raw, io.FileIO):
-        return None
+    if not (given.writable() if writable else given.readable()):
+        way, stage = ("written to", "write") if writable else ("read", "read")
+        name = given.name if isinstance(given.name, str) else None
+        raise TransferError(
+            f"{name or given!r}: it is open in mode {given.mode!r}, and cannot be {way}",
+            native=errno.EBADF,
+            stage=stage,
+            filename=name,
+        )
     fd = given.fileno()
     end = End(lib.HR_FD, given, fd=fd)
     if given.writable():
         given.flush()
     if given.seekable():
-        os.lseek(fd, given.tell(), os.SEEK_SET)
+        at = given.tell()
+        if os.lseek(fd, 0, os.SEEK_CUR) != at:
+            _go(given, at)
         end.after = lambda: _seek(given)
     return end
 
@@ -254,9 +288,13 @@ def _of_file(given: Any) -> Optional[End]:
 def _seek(file: Any) -> None:
     """Python's position becomes the descriptor's; what it has buffered is forgotten."""
     if not file.closed:
-        at = os.lseek(file.fileno(), 0, os.SEEK_CUR)
-        file.seek(0, os.SEEK_END)
-        file.seek(at)
+        _go(file, os.lseek(file.fileno(), 0, os.SEEK_CUR))
+
+
+def _go(file: Any, at: int) -> None:
+    """Both Python's position and the descriptor's, with nothing buffered."""
+    file.seek(0, os.SEEK_END)
+    file.seek(at)
 
 
 def _copy(item: Any, buffer: Any, at: int, size: int) -> int:
@@ -269,6 +307,7 @@ def _flat(item: Any) -> Any:
     """The bytes of a bytes-like object, contiguous: cffi's view, which keeps the object."""
     if isinstance(item, str):
         raise TypeError("a source gave str, not bytes: encode it")
+    _foreign.refuse_masked(item)
     try:
         return ffi.from_buffer(item)
     except (BufferError, ValueError):
@@ -321,9 +360,9 @@ class _Items(_Reader):
     def __init__(self, items: Iterable[Any]) -> None:
         super().__init__(None)
         self.items = iter(items)
+        self.number = 0
         self.left = _flat(b"")  # of the item that is at hand
         self.at = 0
-        self.n_items = 0
 
     def some(self, buffer: Any, size: int) -> int:
         while self.at == len(self.left):
@@ -331,19 +370,19 @@ class _Items(_Reader):
                 item = next(self.items)
             except StopIteration:
                 return 0
-            self.left, self.at = self.flat(item), 0
-            self.n_items += 1
+            self.left, self.at = self.bytes_of(item), 0
+            self.number += 1
         n = _copy(self.left, buffer, self.at, size)
         self.at += n
         return n
 
-    def flat(self, item: Any) -> Any:
+    def bytes_of(self, item: Any) -> Any:
         try:
             return _flat(item)
-        except TypeError:
+        except TypeError as error:
             raise TypeError(
-                f"item {self.n_items} of the source is {type(item).__name__}: bytes are wanted, or "
-                "what has a buffer of them"
+                f"item {self.number} of the source, of type {type(item).__name__}, has no bytes: "
+                f"{error}"
             ) from None
 
 
@@ -359,7 +398,7 @@ def _write_to(file: Any) -> Callable[[Any, int, int], int]:
 def _of_calls(given: Any, failures: Failures) -> Optional[End]:
     if hasattr(given, "read") or hasattr(given, "readinto"):
         reader = _Reader(given)
-    elif isinstance(given, Iterable) and not isinstance(given, Mapping):  # whose keys came
+    elif isinstance(given, Iterable) and not isinstance(given, Mapping):
         reader = _Items(given)
     else:
         return None
@@ -377,20 +416,27 @@ def _source(given: Any, failures: Failures) -> End:
         end.fields["length"] = _TO_THE_END if given.length is None else given.length
         end.elements, end.is_range = None, True
         return end
-    _checks.refuse(given, is_source=True)
-    end_or_none = (
-        _of_path(given)
-        or _of_descriptor(given)
-        or _of_array(given, writable=False)
-        or _of_file(given)
-        or _of_calls(given, failures)
-    )
+    end_or_none = _whole(given, failures)
     if end_or_none is None:
+        numbers = ", in a NumPy array if they are numbers" if isinstance(given, Number) else ""
         raise TypeError(
             f"{type(given).__name__} is no source: a path, address, descriptor, socket, file, "
-            "array, bytes, an iterable of bytes, or a list of these"
+            f"array, bytes, an iterable of bytes, or a list of these{numbers}"
         )
+    end_or_none.given = given
     return end_or_none
+
+
+def _whole(given: Any, failures: Failures) -> Optional[End]:
+    """A source that is no range; None: it is none."""
+    _checks.refuse(given, is_source=True)
+    return (
+        _of_path(given)
+        or _of_descriptor(given, writable=False)
+        or _of_array(given, writable=False)
+        or _of_file(given, writable=False)
+        or _of_calls(given, failures)
+    )
 
 
 def ranged(given: Any, offset: Optional[int], length: Optional[int]) -> Any:
@@ -473,9 +519,9 @@ def sink(given: Any, failures: Failures) -> End:
     _checks.refuse(given, is_source=False)
     end = (
         _of_path(given, "peer:")
-        or _of_descriptor(given)
+        or _of_descriptor(given, writable=True)
         or _of_array(given, writable=True)
-        or _of_file(given)
+        or _of_file(given, writable=True)
     )
     if end is not None:
         return end

@@ -2,8 +2,8 @@
 """What a stream is made of, from the source through each kernel: the type of its elements, and how
 many bytes there are.
 
-An array tells both. Files, sockets and bytes are bytes until a kernel gives them a type, and then
-nothing is checked before it.
+An array tells both. Files, sockets and bytes are bytes until a kernel states a type: from there on
+they have it. What is before it is not checked.
 """
 
 from __future__ import annotations
@@ -138,13 +138,28 @@ def listed(kernels: Any) -> list[_kernel.Kernel]:
 
 
 def stated(kernel: _kernel.Kernel) -> Optional[Elements]:
-    """What a kernel says that it reads; None: it says nothing, or bytes."""
+    """What a kernel says that it reads; None: it says nothing, or bytes.
+
+    Nothing is said by crc32, shuffle and bswap, which take any bytes of their width, nor by a
+    histogram of bytes.
+    """
     layout = kernel.unit_in
     if layout is not None:
         return None if layout.dtype.names else of_type(_of(layout), swap=_swap(layout))
     word, arguments = kernel.words
     dtype = _WORDS.get(arguments[0]) if arguments and word in _TYPED else None
-    return None if dtype is None else Elements(dtype)
+    if dtype is None or (word == "histogram" and dtype.name == "u8"):
+        return None
+    return Elements(dtype)
+
+
+def keeps_type(kernels: list[_kernel.Kernel]) -> bool:
+    """Whether what leaves a chain is of the type of what enters it."""
+    return all(
+        kernel.words[0] in (*KEEP, "filter")
+        or (kernel.is_function and (kernel.unit_in, kernel.unit_out) == (None, None))
+        for kernel in kernels
+    )
 
 
 def _of(layout: _kernel.Layout) -> _dtypes.DType:
@@ -181,7 +196,7 @@ def follow(kernels: list[_kernel.Kernel], flow: Flow) -> tuple[list[_kernel.Kern
 
     Examples
     --------
-    >>> chain = listed(["sum:f64", "cast:f64,f32"])
+    >>> chain = listed(["crc32", "sum:f64", "cast:f64,f32"])
     >>> str(follow(chain, Flow(None, 800))[1].elements), follow(chain, Flow(None, 800))[1].nbytes
     ('f32', 400)
     """
@@ -191,6 +206,9 @@ def follow(kernels: list[_kernel.Kernel], flow: Flow) -> tuple[list[_kernel.Kern
         name = f"kernel {number}, {kernel.title}"
         _check_type(name, kernel, flow.elements)
         _check_units(name, kernel, flow.nbytes)
+        reads = stated(kernel)
+        if flow.elements is None and reads is not None:  # from here on it has a type
+            flow = replace(flow, elements=of_type(reads.dtype, swap=reads.swap))
         flow = _behind(kernel, flow)
         chain.append(kernel)
     return chain, flow

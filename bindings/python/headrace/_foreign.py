@@ -87,6 +87,20 @@ def _is_torch(obj: Any) -> bool:
     return _library_of(obj) == "torch" and hasattr(obj, "data_ptr")
 
 
+def refuse_masked(obj: Any) -> None:
+    """What is masked cannot be told in bytes.
+
+    Raises
+    ------
+    TypeError
+        A masked array of NumPy.
+    """
+    if isinstance(obj, numpy.ma.MaskedArray):
+        raise TypeError(
+            "a masked array: no bytes tell what is masked; give array.filled(value), or array.data"
+        )
+
+
 def _has_buffer(obj: Any) -> bool:
     try:
         memoryview(obj).release()
@@ -279,6 +293,7 @@ def _of_dlpack(obj: Any, writable: bool) -> Foreign:
 
 
 def _look(obj: Any, writable: bool) -> Foreign:
+    refuse_masked(obj)
     described = getattr(type(obj), "_described", None)
     if described is not None:  # an Array
         own: Foreign = described(obj, writable)
@@ -314,7 +329,7 @@ def describe(obj: Any, writable: bool) -> Foreign:
     Raises
     ------
     TypeError
-        It is no array, or one whose elements do not lie in memory.
+        It is no array, one whose elements do not lie in memory, or a masked array.
     ValueError
         It is not contiguous, has a mask or holds objects; or the stream in its interface is none.
     BufferError

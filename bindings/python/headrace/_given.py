@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any, Optional
 
-from headrace import _dtypes, _flow, _foreign, _sniff
+from headrace import _dtypes, _ends, _flow, _foreign, _sniff
 from headrace._ends import End
 from headrace._kernel import Kernel
 from headrace.errors import ArgumentError, ElementTypeError, SpaceError
@@ -72,8 +72,8 @@ class Given:
             if nbytes is not None and self.decode != "none":
                 is_plain = self.decode == "auto" and not seek_table.begins_encoded(end.first_bytes(4))
                 nbytes = nbytes if is_plain else None
-            elif nbytes is None and end.path is not None and self._sink.nbytes is not None:
-                file = _sniff.looked_at(end.path, **self._look)
+            elif _ends.is_path(end.given) and self._sink.nbytes is not None:
+                file = _sniff.looked_at(end.given, **self._look)
                 size = None if file is None else file.size
                 nbytes = None if size is None else end.part_of(size)
             if nbytes is None:
@@ -84,14 +84,15 @@ class Given:
     def _check_headers(self, kernels: list[Kernel]) -> None:
         """No kernel is to compute with the header of a file."""
         typed = next((one for one in kernels if _flow.stated(one) is not None), None)
-        paths = [end.path for end in self._sources if end.path is not None and not end.is_range]
-        for path in paths if typed is not None else []:
-            file = _sniff.looked_at(path, **self._look)
+        wholes = [end.given for end in self._sources if not end.is_range and end.elements is None]
+        for given in wholes if typed is not None else []:
+            file = _sniff.looked_at(given, **self._look)
             found = None if file is None else file.container()
             if file is not None and found is not None and typed is not None:
                 raise ArgumentError(
-                    f"{file.path}: kernel {typed.title} would take for data what is {found.text}: "
-                    f"{found.way_out(file.path)}"
+                    f"{file.where}: kernel {typed.title} would take for data what is {found.text}: "
+                    f"{found.way_out(file.word)}",
+                    filename=file.path,
                 )
 
     @property

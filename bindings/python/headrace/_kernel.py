@@ -7,7 +7,7 @@ from typing import Any, Callable, Optional, Union
 
 import numpy
 
-from headrace import _callbacks, _calls, _kernel_call
+from headrace import _callbacks, _calls, _dtypes, _kernel_call
 from headrace._callbacks import Called, Failures
 from headrace._library import ffi, lib
 from headrace._numbers import size
@@ -365,24 +365,14 @@ class Layout:
             self.dtype: numpy.dtype[Any] = numpy.dtype("u1")
             self.row: tuple[int, ...] = () if unit == 1 else (unit,)
         else:
-            whole = _dtype(unit)
+            whole = _dtypes.unit(unit)
             self.dtype, self.row = whole.base, whole.shape
             self.nbytes = whole.itemsize
-            if self.dtype.hasobject:
-                raise TypeError(f"a unit of dtype {self.dtype} has references, not bytes")
 
     def __str__(self) -> str:
         if self.dtype == numpy.uint8:
             return f"{self.nbytes} bytes"
         return f"{self.dtype}{list(self.row) if self.row else ''}, {self.nbytes} bytes"
-
-
-def _dtype(unit: Any) -> numpy.dtype[Any]:
-    try:
-        found: numpy.dtype[Any] = numpy.dtype(unit)
-    except (TypeError, ValueError):
-        raise TypeError(f"a unit is {unit!r}: a number of bytes or a dtype is wanted") from None
-    return found
 
 
 class _Function:
@@ -482,7 +472,7 @@ class _Function:
         return launch
 
 
-_COUNT = Layout("u8")
+_COUNT = Layout("uint64")
 _UNSET = (1 << 64) - 1  # more than fits into memory
 _RETURNED = (
     "the kernel's function returned a {}, which would be lost: it writes its result to its second "

@@ -145,12 +145,18 @@ def _range(key: Any, length: int) -> tuple[int, Optional[int], int]:
     if isinstance(key, slice):
         begin, end, step = key.indices(length)
         if step < 0:
-            raise ValueError("the step of an Array's slice is not negative")
+            raise ValueError("the step of an Array's slice must be above 0; array.numpy() has all")
         n = max(0, -((begin - end) // step))
         return (begin if n else 0), n, step
-    if isinstance(key, (bool, numpy.bool_)) or not hasattr(key, "__index__"):
-        raise TypeError("an Array is indexed by integers, slices, None and ...")
-    at = operator.index(key)
+    try:
+        at = None if isinstance(key, (bool, numpy.bool_)) else operator.index(key)
+    except TypeError:
+        at = None
+    if at is None:
+        raise TypeError(
+            "an Array is indexed by integers, slices, None and ...: masks and lists are for NumPy, "
+            "array.numpy()"
+        )
     if not -length <= at < length:
         raise IndexError(f"index {at} of {length}")
     return at % length, None, 1

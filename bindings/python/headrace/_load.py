@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any, Optional, Union
 
-from headrace import _checks, _devices, _foreign, _names
+from headrace import _checks, _devices, _dtypes, _foreign, _names
 from headrace._array import Array
 from headrace._context import Context, default_context
 from headrace._load_file import File
@@ -17,6 +17,7 @@ from headrace._load_headers import Headers, Infos, Raw
 from headrace._load_run import Group, allocated, order_of, run, view
 from headrace._numbers import lengths, size
 from headrace._pipeline import Pipeline
+from headrace.errors import OutOfMemoryError, about
 from headrace.formats.plan import ALIGN, Placed, plan
 from headrace.formats.select import select
 from headrace.formats.tensor import quote
@@ -61,8 +62,8 @@ def load(
     dtype : str, numpy.dtype or dict of str to these, optional
         Type wanted: values are cast on the way, see the notes. A dict has names or patterns. A
         single word for several tensors is for all, but a floating-point one is for floating-point
-        tensors only, as in PyTorch's ``Module.to``. Of numbers without a header it is also the type
-        in the file.
+        tensors only, as in PyTorch's ``Module.to``. Of numbers without a header it is the type in
+        the file, byte order and all, where `stored` tells no other.
     out : array or dict of str to array, optional
         Where to put them: arrays of any library, on the host or a GPU, of the right shape and type,
         contiguous in the order of the file. Without ``keys``, its names are what is wanted.
@@ -81,10 +82,11 @@ def load(
         Decoded bytes that numbers without a header take. By default all to the end of the file.
     decode : {"auto", "none", "zstd"}, default "auto"
         "auto": the first bytes tell whether it is zstd, whatever its name says; but numbers without
-        a header, which tell nothing, must be what their name says. "none" takes the bytes as they
-        are.
+        a header are refused if the name ends with ``.zst`` and they are not zstd. "none" takes the
+        bytes as they are.
     format : {"npy", "npz", "safetensors", "index", "raw"}, optional
-        By default the name of the file tells.
+        By default the name of the file tells. What is named like none of them, and begins like
+        one, is refused without it; so is a file whose name and bytes differ in any case.
     chunk_size, depth, io, direct, context
         As of `Pipeline`.
 
@@ -100,17 +102,17 @@ def load(
     FormatError
         The file is not what its format demands, or the shape not what is in it. A ValueError.
     ValueError
-        A cast that no kernel does; a slice or an ``out`` that does not fit; an argument that the
-        file itself decides. Nothing was written.
+        A cast that no kernel does, or to the other byte order; a slice or an ``out`` that does not
+        fit; an argument that the file itself decides. Nothing was written.
     TypeError
         An argument of another type than wanted; or slices and ``out`` that are no dicts where
         tensors have names.
     KeyError
         A tensor that the file does not have.
+    TransferError
+        (OSError: FileNotFoundError, PermissionError, ...) A file cannot be opened or read.
     HeadraceError
         The transfer failed: the table in ``headrace.errors``. ``out`` is written in part.
-    OSError
-        A file cannot be opened.
 
     Notes
     -----
@@ -153,8 +155,10 @@ def load(
     kind, says_zstd = _names.format_of(where, format)
     if kind != "raw":
         _check_header_tells(where, kind, shape=shape, stored=stored, offset=offset, length=length)
-    given = Raw(dtype if stored is None else stored, shape, offset, length)
-    with ExitStack() as opened:
+    given = Raw(dtype if stored is None else stored, shape, offset, length, format is not None)
+    if kind == "raw" and stored is None and not _is_dict(dtype):  # the file's: it may be swapped
+        dtype = None if dtype is None else _dtypes.find(dtype)
+    with about(where), ExitStack() as opened:
         headers = Headers(opened, decode, {**options, "context": context})
         infos = headers.read(where, kind, says_zstd, given)
         if kind in ("npy", "raw"):
@@ -171,9 +175,9 @@ def load(
         groups = _placed(where, infos, slices or {}, dtype)
         loading = _Loading(headers.files, context or default_context(), headers.options)
         if outs is None:
-            done: Any = loading.fresh(groups, _devices.resolve(device))
+            done: Any = loading.fresh(where, groups, _devices.resolve(device))
         else:
-            done = loading.into(groups, outs, device)
+            done = loading.into(where, groups, outs, device)
     return done[""] if kind in ("npy", "raw") else {name: done[name] for name in infos}
 
 
@@ -190,6 +194,8 @@ def _is_dict(given: Any) -> bool:
 
 
 def _chosen(where: str, infos: Infos, keys: Union[None, str, Iterable[str]]) -> Infos:
+    if not (keys is None or isinstance(keys, Iterable)):
+        raise TypeError(f"{where}: keys is {keys!r}: a name or pattern, or several, is wanted")
     try:
         return select(infos, keys)
     except KeyError as error:
@@ -224,15 +230,20 @@ class _Loading:
         self.context = context
         self.options = options
 
-    def fresh(self, groups: list[Group], device: str) -> dict[str, Array]:
+    def fresh(self, where: str, groups: list[Group], device: str) -> dict[str, Array]:
         """In new memory."""
-        memory = allocated(self.context, device, groups[-1].end if groups else 0)
+        try:
+            memory = allocated(self.context, device, groups[-1].end if groups else 0)
+        except OutOfMemoryError as error:
+            raise error.retold(f"{where}: {error.text}", where) from None
         for group in groups:
             sink = memory[group.begin : group.end]
             run(group, sink, device == "host", self.files, self.options)
         return {t.info.name: view(memory, t) for group in groups for t in group.placed}
 
-    def into(self, groups: list[Group], outs: Any, device: Optional[str]) -> dict[str, Any]:
+    def into(
+        self, where: str, groups: list[Group], outs: Any, device: Optional[str]
+    ) -> dict[str, Any]:
         """In arrays that are there, and on a device, if one is named."""
         tensors = {t.info.name: t for group in groups for t in group.placed}
         if not _is_dict(outs) or set(outs) != set(tensors):
@@ -241,16 +252,16 @@ class _Loading:
             {name: _check_out(tensor, outs[name], device) for name, tensor in tensors.items()}
         )
         if len(tensors) > 1 and any(file.encoded for file in self.files.values()):
-            self._by_copies(groups, outs)
+            self._by_copies(where, groups, outs)
             return dict(outs)
         for name, tensor in tensors.items():
             on_host = _foreign.describe(outs[name], writable=True).device == "host"
             run(Group([tensor]), outs[name], on_host, self.files, self.options)
         return dict(outs)
 
-    def _by_copies(self, groups: list[Group], outs: Mapping[str, Any]) -> None:
+    def _by_copies(self, where: str, groups: list[Group], outs: Mapping[str, Any]) -> None:
         """What is encoded is decoded once, not once for each array."""
-        for name, array in self.fresh(groups, "host").items():
+        for name, array in self.fresh(where, groups, "host").items():
             if array.nbytes:
                 Pipeline(array, outs[name], decode="none", context=self.context).run()
 

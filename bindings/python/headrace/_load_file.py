@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from headrace._callbacks import inside
 from headrace._ends import Range
 from headrace._pipeline import Pipeline
-from headrace.errors import FormatError, HeadraceError, TruncatedError
+from headrace.errors import FormatError, HeadraceError, TruncatedError, about
 from headrace.formats import seek_table
 from headrace.formats.reading import open_at_once
 
@@ -58,9 +58,10 @@ class File:
         self.ends: Optional[int] = None
         self.ends_by = "its header"
         self.short_at: Optional[int] = None
-        self._file = open(  # noqa: SIM115 - closed by close()
-            path, "rb", buffering=0, opener=open_at_once
-        )
+        with about(path):
+            self._file = open(  # noqa: SIM115 - closed by close()
+                path, "rb", buffering=0, opener=open_at_once
+            )
         status = os.fstat(self.fd)
         if not _tells_its_size(self.fd, status):
             self.close()

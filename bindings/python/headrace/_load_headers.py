@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import Any, Optional
 
+from headrace import _sniff
 from headrace._load_file import File
 from headrace.errors import HeadraceError
 from headrace.formats import FormatError, index, npy, npz, raw, safetensors
@@ -24,6 +25,7 @@ class Raw:
     shape: Optional[tuple[int, ...]]
     offset: int
     length: Optional[int]
+    is_sure: bool  # that there is no header: format= says so
 
 
 class Headers:
@@ -61,6 +63,8 @@ class Headers:
             if says_zstd and not file.encoded and self.decode == "auto":
                 said = 'its name says zstd, its first bytes do not; decode="none" takes it as it is'
                 raise FormatError(f"{path}: {said}", filename=path)
+            if not given.is_sure and given.offset == 0:
+                _check_bytes(file)
             infos = {"": _raw(file, given)}
         else:
             infos = _of_header(kind, file)
@@ -80,7 +84,8 @@ class Headers:
         for shard, header in found.shards.items():
             size = self._file(shard, "none").size
             if size != header.size:
-                raise FormatError(f"{shard}: it had {header.size} bytes, now it has {size}")
+                said = f"{shard}: it had {header.size} bytes, now it has {size}"
+                raise FormatError(said, filename=shard)
         return found.tensors
 
 
@@ -100,6 +105,22 @@ def _of_header(kind: str, file: File) -> Infos:
     if file.encoded:
         file.ends = found.size
     return found.tensors
+
+
+def _check_bytes(file: File) -> None:
+    """What is named like numbers without a header, has none."""
+    header = file.header()
+    try:
+        found = _sniff.container_of(header.read(_sniff.FIRST), file.path)
+    finally:
+        if file.encoded:
+            header.close()
+    if found is not None:
+        raise FormatError(
+            f"{file.path}: its first bytes are those of a {found.kind} file, its name says nothing "
+            f'of it: format="{found.kind[1:]}" loads its arrays, format="raw" takes its bytes',
+            filename=file.path,
+        )
 
 
 def _raw(file: File, given: Raw) -> TensorInfo:
@@ -129,7 +150,7 @@ def _needs_length(shape: Optional[tuple[int, ...]]) -> bool:
 def _check(file: File, name: str, info: TensorInfo) -> None:
     if file.size is not None and info.end > file.size:
         said = f"it ends at byte {info.end}, the decoded file at {file.size}"
-        raise FormatError(f"{_named(file, name)}: {said}")
+        raise FormatError(f"{_named(file, name)}: {said}", filename=file.path)
     if info.swap > 8:
         raise ValueError(f"{_named(file, name)}: no kernel swaps the bytes of {info.file_dtype}")
 

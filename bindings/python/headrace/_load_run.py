@@ -17,7 +17,7 @@ from headrace._ends import Range
 from headrace._load_file import File
 from headrace._load_parts import parts_of, sources_of, too_long
 from headrace._pipeline import Pipeline
-from headrace.errors import HeadraceError, SpaceError, TruncatedError
+from headrace.errors import HeadraceError, OutOfMemoryError, SpaceError, TruncatedError
 from headrace.formats.plan import ALIGN, Placed
 from headrace.formats.tensor import quote
 
@@ -57,7 +57,11 @@ class Group:
 def allocated(context: Context, device: str, nbytes: int) -> Array:
     """Bytes of new memory that begin at a multiple of 256."""
     if device == "host":
-        memory = numpy.empty(nbytes + ALIGN, numpy.uint8)
+        try:
+            memory = numpy.empty(nbytes + ALIGN, numpy.uint8)
+        except (MemoryError, ValueError) as error:
+            said = f"the arrays, by their headers, need {nbytes} bytes of memory: {error}"
+            raise OutOfMemoryError(said) from None
         first = -memory.ctypes.data % ALIGN
         return _array.of_numpy(memory[first : first + nbytes])
     size = max(nbytes, 1)

@@ -97,7 +97,7 @@ def casts_of(dtype: Any, types: Mapping[str, _dtypes.DType]) -> dict[str, _dtype
     Raises
     ------
     ValueError
-        An unknown type.
+        An unknown type, or one in the other byte order.
     KeyError
         A name or pattern that no tensor answers to.
 
@@ -113,10 +113,10 @@ def casts_of(dtype: Any, types: Mapping[str, _dtypes.DType]) -> dict[str, _dtype
         return {}
     if isinstance(dtype, Mapping):
         wanted = {
-            name: _dtypes.find(word) for key, word in dtype.items() for name in select(types, key)
+            name: _dtypes.native(word) for key, word in dtype.items() for name in select(types, key)
         }
     else:
-        to = _dtypes.find(dtype)
+        to = _dtypes.native(dtype)
         alone = list(types) == [""]
         wanted = {
             name: to

@@ -35,8 +35,8 @@ def _milliseconds(name: str, seconds: Optional[float]) -> int:
 
 def _encode(config: Any, encode: Union[str, tuple[str, int]]) -> None:
     codec, level = encode if isinstance(encode, tuple) else (encode, 0)
-    if codec == "auto":
-        raise ValueError('encode is "none", "zstd" or ("zstd", level)')
+    if codec not in ("none", "zstd"):
+        raise ValueError(f'encode is {encode!r}: "none", "zstd" or ("zstd", level) is wanted')
     config.encode = _word(_CODECS, "encode", codec)
     config.encode_level = _checks.zstd_level(level)
 

@@ -65,6 +65,9 @@ class Record:
     dtype: _dtypes.DType
     shape: tuple[int, ...] = ()
 
+    def __str__(self) -> str:
+        return " x ".join(map(str, (self.dtype, *self.shape)))
+
     @property
     def nbytes(self) -> int:
         """Its bytes; of elements narrower than a byte those of the fewest that fill whole ones."""

@@ -46,7 +46,8 @@ def save(
         ``.npy``, ``.safetensors``, or anything else: the bytes of the numbers without a header. But
         endings that other formats have (``.gz``, ``.npz``, ``.h5``, ``.csv``, ...) are refused.
         With ``.zst`` behind it, compressed. It is written beside its target and takes its name when
-        whole: a failure leaves the old file, or none.
+        whole: a failure leaves the old file, or none. If a signal ends the process (SIGTERM without
+        a handler), a ``.NAME.partial-...`` stays there, too.
     data : array, iterable of arrays or bytes, or dict of str to array
         Arrays of any library, on the host or a GPU; for ``.safetensors`` a dict. Items of an
         iterable are of one type and follow one another; they are asked for as they are written.
@@ -56,7 +57,7 @@ def save(
         is for floating-point ones only.
     compress : {"zstd", "none"} or ("zstd", level), optional
         By default the name tells. Levels are 1 to 22, 3 by default, and faster ones below 0. Such
-        files have a seek table. `load` looks at the first bytes, not at the name.
+        files have a seek table. `load` knows them by their first bytes.
     shape : int or tuple of int, optional
         Of all items of an iterable together, which a ``.npy`` has to tell before the first one is
         there. Each item is a row of it or several, or a stretch of bytes; what they are in the end
@@ -155,7 +156,7 @@ def save(
     except HeadraceError as error:
         if where in error.text:
             raise
-        raise error.retold(f"{where}: {error.text}") from None
+        raise error.retold(f"{where}: {error.text}", where) from None
 
 
 def _encode(where: str, compress: Compress, says_zstd: bool) -> Union[str, tuple[str, int]]:

@@ -154,6 +154,11 @@ class Items:
         self.first: Optional[Given] = None
         self._items: Iterator[Any] = rest
         for item in rest:
+            if isinstance(item, (int, float, complex, list, tuple)):
+                raise TypeError(
+                    f"{where}: item 0 is of type {type(item).__name__}, no array and no bytes: "
+                    "save numpy.asarray(data)"
+                )
             first = describe(item, f"{where}: item 0")
             self.first = replace(first, source=None, found=replace(first.found, owner=None))
             self._items = chain([item], rest)

@@ -20,6 +20,7 @@ from typing import Any, Optional
 
 import numpy as np
 
+from headrace.errors import about
 from headrace.formats import FormatError, seek_table
 
 
@@ -81,18 +82,19 @@ def extent(
     ------
     FormatError
         It ends inside of a record, or its seek table is damaged.
-    OSError
+    TransferError
         It cannot be read.
     """
     path = os.fspath(path)
-    if not (encoded and seek_table.is_encoded(path)):
-        there = os.stat(path).st_size - offset if nbytes is None else nbytes
-        return Extent(path, offset, _whole(path, there, record))
-    table = seek_table.read(path)
-    if table is None:
-        return Extent(path, offset, os.stat(path).st_size, np.empty(0, np.int64))
-    there = int(table[-1]) - offset if nbytes is None else nbytes
-    return Extent(path, offset, _whole(path, there, record), table[:-1] - offset)
+    with about(path):
+        if not (encoded and seek_table.is_encoded(path)):
+            there = os.stat(path).st_size - offset if nbytes is None else nbytes
+            return Extent(path, offset, _whole(path, there, record))
+        table = seek_table.read(path)
+        if table is None:
+            return Extent(path, offset, os.stat(path).st_size, np.empty(0, np.int64))
+        there = int(table[-1]) - offset if nbytes is None else nbytes
+        return Extent(path, offset, _whole(path, there, record), table[:-1] - offset)
 
 
 def _whole(path: str, nbytes: int, record: int) -> int:

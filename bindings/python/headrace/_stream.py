@@ -110,6 +110,8 @@ class Stream:
         except StopIteration:
             self._ended()
             raise
+        except TruncatedError as error:
+            raise self._plan.explained(error) from None
 
     def __aiter__(self) -> AsyncIterator[_array.Array]:
         return self
@@ -121,6 +123,8 @@ class Stream:
         except StopAsyncIteration:
             self._ended()
             raise
+        except TruncatedError as error:
+            raise self._plan.explained(error) from None
 
     def _typed(self, chunk: _array.Array) -> _array.Array:
         typed = self._plan.record.of(chunk)

@@ -3,10 +3,9 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from typing import Any, Optional
-
-import numpy
 
 from headrace import _dtypes, _flow, _foreign, _kernel, _records, _sniff
 from headrace._ends import Range, is_path
@@ -14,18 +13,11 @@ from headrace._flow import Elements, Flow
 from headrace._numbers import size
 from headrace._records import Record
 from headrace._split import Extent, extent, share
-from headrace.errors import ArgumentError, ElementTypeError
+from headrace.errors import ArgumentError, ElementTypeError, HeadraceError, TruncatedError, about
 from headrace.formats import FormatError
 from headrace.formats.tensor import TensorInfo
 
 _BYTES = _dtypes.find("uint8")
-
-
-def _swap_width(dtype: Any) -> int:
-    try:
-        return 0 if dtype is None else _dtypes.swap_width(numpy.dtype(dtype))
-    except TypeError:  # a word that NumPy does not know has no byte order
-        return 0
 
 
 class StreamPlan:
@@ -81,14 +73,19 @@ class StreamPlan:
         self.ends, self.decode = source, decode
         self.n_records: Optional[int] = None
         self.source_record: Optional[int] = None
-        chain, swap = _flow.listed(kernels), _swap_width(dtype)
+        chain, swap = _flow.listed(kernels), _dtypes.swap_of(dtype)
         entering = self._of_files() or self._of_arrays()
         if swap and chain:
-            raise ValueError(f"dtype {dtype} is of what leaves the kernels: in native byte order")
+            raise ValueError(
+                f"dtype is {dtype}: what leaves kernels is in the machine's byte order; put "
+                f"'bswap:{swap}' first among them, and give dtype={str(_dtypes.find(dtype))!r}"
+            )
         if swap and entering is not None and entering.swap != swap:
             raise self._other_type(entering, Elements(_dtypes.find(dtype), swap=swap))
         if swap and entering is None:
             entering = Elements(_dtypes.find(dtype), swap=swap)
+        if dtype is not None and entering is None and _flow.keeps_type(chain):
+            entering = _flow.of_type(_dtypes.find(dtype), _records.row(shape))
         before = _swapped(entering)
         self.n_before = len(before)
         self.kernels, leaving = _flow.follow(before + chain, Flow(entering))
@@ -108,27 +105,42 @@ class StreamPlan:
         for file, one in zip(files, found):
             if file is not None and one is not None and one.kind != ".npy":
                 raise FormatError(
-                    f"{file.path}: a {one.kind} file makes no stream of one type: "
-                    f"{one.way_out(file.path)}"
+                    f"{file.where}: a {one.kind} file makes no stream of one type: "
+                    f"{one.way_out(file.word)}",
+                    filename=file.path,
                 )
+            if file is not None and one is None:
+                _check_name(file)
         if not any(found):
             return None
         if not all(found):
             raise ArgumentError("files of .npy and others make no stream of one type")
-        self._infos = [file.npy_header() for file in files if file is not None]
-        info = self._common()
-        self.ends = [Range(info.path, info.offset, info.nbytes) for info in self._infos]
+        looked = [file for file in files if file is not None]
+        self._infos = [_header(file) for file in looked]
+        info = self._common(looked)
+        self.ends = [
+            Range(file.source, info.offset, info.nbytes)
+            for file, info in zip(looked, self._infos)
+        ]
         return Elements(info.dtype, info.shape[1:], info.swap)
 
-    def _common(self) -> TensorInfo:
+    def _common(self, files: list[_sniff.File]) -> TensorInfo:
         """What all files have in common."""
         first = self._infos[0]
-        for info in self._infos:
+        for file, info in zip(files, self._infos):
             if info.order != "C" and len(info.shape) > 1:
-                raise FormatError(f"{info.path}: in Fortran order its rows do not lie together")
+                load = f"headrace.load({file.word})" if file.path else "numpy.load"
+                raise FormatError(
+                    f"{file.where}: in Fortran order its rows do not lie together: {load} has the "
+                    f"array, headrace.Range({file.word}, {info.offset}) its bytes",
+                    filename=file.path,
+                )
             same = (info.dtype, info.swap, info.shape[1:])
             if same != (first.dtype, first.swap, first.shape[1:]):
-                raise FormatError(f"{info.path} and {first.path} differ in type or shape of a row")
+                raise FormatError(
+                    f"{file.where} and {files[0].where} differ in type or shape of a row",
+                    filename=file.path,
+                )
         return first
 
     def _of_arrays(self) -> Optional[Elements]:
@@ -165,6 +177,18 @@ class StreamPlan:
                 "array first, or stream bytes: headrace.Range(source, offset)"
             )
         return Record(wanted or leaving.dtype, row or leaving.row)
+
+    def explained(self, error: TruncatedError) -> HeadraceError:
+        """What the engine says of the unit that is left over, told of the record."""
+        if "unit" not in error.text or self.record.nbytes < 2:
+            return error
+        only: Any = self._sources[0] if len(self._sources) == 1 else None
+        path = os.fsdecode(only) if is_path(only) else None
+        return error.retold(
+            f"{path or 'the stream'}: its length is no multiple of a record, {self.record} "
+            f"(dtype=, shape=): {error.text}",
+            path,
+        )
 
     def _other_type(self, there: Elements, wanted: Elements) -> ElementTypeError:
         return ElementTypeError(
@@ -224,6 +248,23 @@ class StreamPlan:
         if self._infos:
             return [extent(i.path, record, i.offset, i.nbytes, encoded) for i in self._infos]
         return [extent(path, record, encoded=encoded) for path in self._sources]
+
+
+def _header(file: _sniff.File) -> TensorInfo:
+    if file.path is None:
+        return file.npy_header()
+    with about(file.path):
+        return file.npy_header()
+
+
+def _check_name(file: _sniff.File) -> None:
+    name = (file.path or "").lower()
+    if name.endswith((".npy", ".npy.zst")) and not file.begins_encoded:
+        raise FormatError(
+            f"{file.where}: its name says .npy, its first bytes do not; "
+            f"headrace.Range({file.word}, 0) has its bytes",
+            filename=file.path,
+        )
 
 
 def _swapped(entering: Optional[Elements]) -> list[_kernel.Kernel]:

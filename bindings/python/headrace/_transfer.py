@@ -27,7 +27,7 @@ def _kernels(found: _foreign.Foreign, to: _dtypes.DType) -> list[str]:
 def _into(out: Any, shape: tuple[int, ...], order: str, dtype: Any) -> _foreign.Foreign:
     """What out is, if the elements fit it."""
     found = _foreign.describe(out, writable=True)
-    wanted = found.dtype if dtype is None else _dtypes.find(dtype)
+    wanted = found.dtype if dtype is None else _dtypes.native(dtype)
     same_order = found.order == order or sum(n > 1 for n in shape) < 2
     if found.shape != shape or found.dtype != wanted or not same_order:
         raise ValueError(
@@ -99,7 +99,7 @@ def to_device(array: Any, device: str = "auto", dtype: Any = None, out: Any = No
         device, to = target.device, target.dtype
     else:
         device = _devices.resolve(device)
-        to = found.dtype if dtype is None else _dtypes.find(dtype)
+        to = found.dtype if dtype is None else _dtypes.native(dtype)
     if found.device not in ("host", device):  # there is no way from one GPU to another
         array = to_host(array)
         found = _foreign.describe(array, writable=False)
@@ -154,7 +154,7 @@ def to_host(array: Any, out: Any = None, dtype: Any = None) -> Any:
     found = _foreign.describe(array, writable=False)
     order: Any = found.order
     if out is None:
-        to = found.dtype if dtype is None else _dtypes.find(dtype)
+        to = found.dtype if dtype is None else _dtypes.native(dtype)
         out, swaps = numpy.empty(found.shape, to.numpy, order), []
     else:
         target = _into(out, found.shape, order, dtype)

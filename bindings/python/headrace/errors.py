@@ -24,8 +24,11 @@ HR_ELOANED         LoanedError            BufferError
 (found in Python)  ElementTypeError       TypeError
 ================== ====================== ==============================================
 
-All are names of the package, too: ``headrace.FormatError``. Each has the ``filename`` of the file
-that it is about, as an OSError has, where that is known.
+All are names of the package, too: ``headrace.FormatError``. Each has a ``filename``, as an OSError
+has: the file that it is about, or None where that is not known or no file.
+
+So fail files, data, devices and transfers. A wrong argument is a plain ValueError, TypeError,
+KeyError or IndexError, as everywhere in Python.
 
 What a Python function raises that a transfer called (a read, a write, a kernel) is raised as it is.
 """
@@ -36,7 +39,8 @@ import copyreg
 import errno as _errno
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Optional
 
 from headrace import _texts
@@ -279,6 +283,27 @@ def _named_in(said: bytes, paths: Sequence[bytes]) -> Optional[str]:
         if path and re.search(rb"(?:^| )" + re.escape(path) + rb"(?=[ :;,]|$)", said):
             return os.fsdecode(path)
     return None
+
+
+def of_os(error: OSError, filename: str, doing: str = "open") -> HeadraceError:
+    """The TransferError for what a system call on a file said, in the words of the C library."""
+    number = error.errno or _errno.EIO
+    text = f"{doing} {filename}: {error.strerror or error}"
+    where = {"code": lib.HR_EIO, "native": number, "stage": "read", "filename": filename}
+    return _again(TransferError, text, where)
+
+
+@contextmanager
+def about(path: str) -> Iterator[None]:
+    """Within, errors of the library get the name of the file, where they have none, and a file that
+    is missing or cannot be read is a TransferError, as for a pipeline."""
+    try:
+        yield
+    except HeadraceError as error:
+        error.filename = error.filename or path
+        raise
+    except OSError as error:
+        raise of_os(error, path) from None
 
 
 def in_child(what: str, pid: int) -> ForkError:

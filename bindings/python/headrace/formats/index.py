@@ -13,6 +13,7 @@ import os
 from dataclasses import dataclass
 from typing import Any, Dict, Tuple, Union
 
+from ..errors import HeadraceError
 from . import FormatError, safetensors
 from .reading import opened, read_prefix
 from .safetensors import Safetensors
@@ -116,9 +117,9 @@ def read(path: Union[str, os.PathLike[str]]) -> Index:
     ------
     FormatError
         See `read_map` and `headrace.formats.safetensors.parse_header`; a tensor is missing in the
-        file that the map names, or is in another one, too; a file is missing.
-    OSError
-        A file cannot be opened or read.
+        file that the map names, or is in another one, too.
+    TransferError
+        (OSError) A file is missing, or cannot be opened or read.
     """
     where = os.fspath(path)
     weight_map = read_map(path)
@@ -126,8 +127,9 @@ def read(path: Union[str, os.PathLike[str]]) -> Index:
     for shard in sorted(set(weight_map.values())):
         try:
             shards[shard] = safetensors.read(shard)
-        except FileNotFoundError:
-            raise FormatError(f"{where}: its file {quote(shard)} is missing") from None
+        except FileNotFoundError as error:
+            assert isinstance(error, HeadraceError)
+            raise error.retold(f"{where}: its file {quote(shard)} is missing", shard) from None
     tensors = _mapped(shards, weight_map, where)
     for name, shard in weight_map.items():
         if name not in tensors:

@@ -6,8 +6,6 @@ from __future__ import annotations
 import math
 from typing import Any, Optional, Sequence, Tuple, Union
 
-import numpy as np
-
 from .. import _dtypes
 from .._dtypes import DType
 from . import FormatError
@@ -80,8 +78,9 @@ def describe(
             f"{where}: shape {list(dims)} of {found} needs {nbytes} bytes, {whose} has {there}"
             f"{behind}{leave}"
         )
-    swap = 0 if found is dtype else _swap(dtype)
-    return TensorInfo("", found, dims, offset, nbytes, swap=swap, path=path)
+    return TensorInfo(
+        "", found, dims, offset, nbytes, swap=_dtypes.swap_of(dtype), path=path
+    )
 
 
 def _length(size: Optional[int], offset: int, length: Optional[int], where: str) -> Optional[int]:
@@ -111,10 +110,3 @@ def _fill(dims: Tuple[int, ...], dtype: DType, there: int, where: str) -> Tuple[
             f"(shape {list(dims)} of {dtype})"
         )
     return tuple(count if n == -1 else n for n in dims)
-
-
-def _swap(dtype: Any) -> int:
-    try:
-        return _dtypes.swap_width(np.dtype(dtype))
-    except TypeError:  # a word that NumPy does not know has no byte order
-        return 0

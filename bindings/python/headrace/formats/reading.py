@@ -8,6 +8,7 @@ import stat
 from contextlib import contextmanager
 from typing import Any, BinaryIO, Callable, Iterator, Optional, Tuple, Union
 
+from ..errors import about
 from . import FormatError
 from .seek_table import begins_encoded
 
@@ -55,7 +56,7 @@ def opened(source: Readable) -> Iterator[Tuple[Any, Optional[str], str, Optional
     """
     if isinstance(source, (str, os.PathLike)):
         path = os.fspath(source)
-        with open(path, "rb", opener=open_at_once) as file:
+        with about(path), open(path, "rb", opener=open_at_once) as file:
             info = os.fstat(file.fileno())
             yield file, path, path, info.st_size if stat.S_ISREG(info.st_mode) else None
         return

@@ -18,6 +18,7 @@ from typing import Any, Optional, Union
 
 import numpy as np
 
+from ..errors import about
 from . import FormatError
 
 __all__ = ["begins_encoded", "is_encoded", "read"]
@@ -36,7 +37,7 @@ def begins_encoded(start: bytes) -> bool:
 
 def is_encoded(path: Union[str, os.PathLike[str]]) -> bool:
     """Whether a file begins as zstd does."""
-    with open(path, "rb") as file:
+    with about(os.fspath(path)), open(path, "rb") as file:
         return begins_encoded(file.read(4))
 
 
@@ -61,7 +62,8 @@ def read(path: Union[str, os.PathLike[str]]) -> Optional[np.ndarray[Any, Any]]:
     OSError
         It cannot be read.
     """
-    with open(path, "rb") as file:
+    where = os.fspath(path)
+    with about(where), open(path, "rb") as file:
         size = file.seek(0, os.SEEK_END)
         if size < 8 + _FOOTER.size:
             return None
@@ -72,11 +74,11 @@ def read(path: Union[str, os.PathLike[str]]) -> Optional[np.ndarray[Any, Any]]:
         width = 12 if descriptor & _HAS_CHECKSUMS else 8
         length = n_frames * width + _FOOTER.size
         if descriptor & _RESERVED or 8 + length > size:
-            raise FormatError(f"{os.fspath(path)}: its seek table of {n_frames} frames is damaged")
+            raise FormatError(f"{where}: its seek table of {n_frames} frames is damaged")
         file.seek(size - 8 - length)
         head = struct.unpack("<II", file.read(8))
         entries = np.frombuffer(file.read(n_frames * width), "<u4").reshape(n_frames, -1)
     encoded = int(entries[:, 0].sum(dtype=np.int64))
     if head != (_TABLE, length) or encoded != size - 8 - length:
-        raise FormatError(f"{os.fspath(path)}: its seek table does not fit the file")
+        raise FormatError(f"{where}: its seek table does not fit the file", filename=where)
     return np.concatenate([[0], np.cumsum(entries[:, 1], dtype=np.int64)])
