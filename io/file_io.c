@@ -155,7 +155,7 @@ size_t hr__file_read_cached(const struct hr__file *file, void *buffer, size_t si
 /* False: errno says why. */
 static bool close_behind(struct hr__file *file, uint64_t moved)
 {
-    if (!file->opened && file->positional)
+    if (!file->opened && file->positional && moved > 0)
         lseek(file->fd, (off_t)(file->start + moved), SEEK_SET);
     const int fd = file->fd;
     file->fd = -1;

@@ -195,6 +195,23 @@ static bool is_device(const char *path)
     return stat(path, &st) == 0 && S_ISCHR(st.st_mode);
 }
 
+/* Who has the descriptor, too, may write to it before and after. */
+Test(descriptors, a_pipeline_that_wrote_nothing_leaves_the_position)
+{
+    FILE *file = tmpfile();
+    const struct hr_pipeline_config config = {
+        .struct_size = sizeof config,
+        .n_sources = 1,
+        .sources = &(struct hr_source){.struct_size = sizeof(struct hr_source), .kind = HR_MEMORY},
+        .sink = {.struct_size = sizeof config.sink, .kind = HR_FD, .fd = fileno(file)}};
+    hr_pipeline *pipeline = NULL;
+    cr_assert_eq(hr_pipeline_create(NULL, &config, &pipeline, NULL), HR_OK);
+    cr_assert_eq(write(fileno(file), "abc", 3), 3);
+    hr_pipeline_free(pipeline);
+    cr_assert_eq(lseek(fileno(file), 0, SEEK_CUR), 3);
+    fclose(file);
+}
+
 Test(descriptors, device_files_stay_what_they_are)
 {
     for (unsigned l = 0; l < n_loops; l++) {
