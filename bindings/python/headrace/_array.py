@@ -457,12 +457,10 @@ class Array(Handle):
         return _dlpack.export(self._tensor(), self._memory.hold, versioned)
 
     def _tensor(self) -> _dlpack.Tensor:
-        if any(stride % self.itemsize for stride in self.strides):
-            raise BufferError("rows are no whole elements apart, as DLPack has it: use copy()")
         return _dlpack.Tensor(
             ptr=self.ptr,
             shape=self.shape,
-            strides=tuple(stride // self.itemsize for stride in self.strides),
+            strides=_dlpack.in_elements(self.strides, self.itemsize),
             dtype=self._type,
             device=self.device,
             readonly=self.readonly,

@@ -9,6 +9,7 @@ which can say that the memory is not to be written to.
 from __future__ import annotations
 
 import ctypes
+import functools
 from dataclasses import dataclass
 from typing import Any, Callable, Optional
 
@@ -116,6 +117,25 @@ class Tensor:
     owner: Any = None
 
 
+@functools.lru_cache(maxsize=256)
+def in_elements(strides: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
+    """Strides as DLPack has them, of strides in bytes.
+
+    Raises
+    ------
+    BufferError
+        They are no whole elements.
+
+    Examples
+    --------
+    >>> in_elements((24, 8), 8)
+    (3, 1)
+    """
+    if any(stride % itemsize for stride in strides):
+        raise BufferError("rows are no whole elements apart, as DLPack has it: use copy()")
+    return tuple(stride // itemsize for stride in strides)
+
+
 def _code_of(dtype: _dtypes.DType) -> tuple[int, int]:
     """Type code and bits."""
     if dtype.bits % 8:  # its bytes, as NumPy has them
@@ -147,22 +167,35 @@ def export(tensor: Tensor, hold: Any, versioned: bool) -> Any:
     BufferError
         A type that DLPack does not have, or a read-only tensor in a capsule that cannot say it.
     """
-    code, bits = _code_of(tensor.dtype)
     if tensor.readonly and not versioned:
         raise BufferError(
             "the array is read-only, which only capsules of DLPack 1.0 say, and the library asked "
             "for an older one: give it a copy, array.numpy().copy()"
         )
-    struct = ffi.new("struct hrp_dl_tensor *")
-    shape = ffi.new("int64_t[]", tensor.shape)
-    strides = ffi.NULL if tensor.strides is None else ffi.new("int64_t[]", tensor.strides)
-    struct.data = ffi.cast("void *", tensor.ptr)
-    struct.device_type, struct.device_id = device_pair(tensor.device)
-    struct.ndim, struct.shape, struct.strides = len(tensor.shape), shape, strides
-    struct.code, struct.bits = code, bits
-    struct.lanes = 1
+    struct, _ = _told(tensor.ptr, tensor.shape, tensor.strides, tensor.dtype, tensor.device)
     flags = native.HRP_DL_READ_ONLY if tensor.readonly else 0
-    return _make(_address(struct), _address(hold or ffi.NULL), versioned, flags)
+    return _make(struct, _address(hold or ffi.NULL), versioned, flags)
+
+
+@functools.lru_cache(maxsize=256)
+def _told(
+    ptr: int,
+    shape: tuple[int, ...],
+    strides: Optional[tuple[int, ...]],
+    dtype: _dtypes.DType,
+    device: str,
+) -> tuple[int, Any]:
+    """Address of a struct hrp_dl_tensor, which C copies, and what keeps it. Chunks come in the same
+    memory again and again, and to fill one in takes longer than all else of an export."""
+    struct = ffi.new("struct hrp_dl_tensor *")
+    lengths = ffi.new("int64_t[]", shape)
+    steps = ffi.NULL if strides is None else ffi.new("int64_t[]", strides)
+    struct.data = ffi.cast("void *", ptr)
+    struct.device_type, struct.device_id = device_pair(device)
+    struct.ndim, struct.shape, struct.strides = len(shape), lengths, steps
+    struct.code, struct.bits = _code_of(dtype)
+    struct.lanes = 1
+    return _address(struct), (struct, lengths, steps)
 
 
 def _struct(capsule: Any) -> tuple[Any, bool]:
