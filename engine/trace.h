@@ -14,7 +14,7 @@ struct hr__target;
 struct hr__trace;
 
 enum {
-    HR__TRACE_LANES = 64, /* of each stage */
+    HR__TRACE_LANES = 256, /* of each stage; 72 reads at once were seen */
     /* Tracks below are the stages' lanes; those from here on are the caller's to number. */
     HR__TRACE_TRACKS = HR_STAGE_COUNT * HR__TRACE_LANES
 };

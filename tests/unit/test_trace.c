@@ -351,8 +351,9 @@ TRACE_TEST(what_fits_into_no_lane_shares_the_last)
     }
     /* the last one's end is the latest of all its spans */
     hr__trace_lane(trace, HR_STAGE_WRITE, 0, 1);
-    cr_assert_eq(hr__trace_lane(trace, HR_STAGE_WRITE, 165, 200), first + HR__TRACE_LANES - 2);
-    cr_assert_eq(hr__trace_lane(trace, HR_STAGE_WRITE, 166, 200), first + HR__TRACE_LANES - 1);
+    const uint64_t end = 100 + HR__TRACE_LANES + 2;
+    cr_assert_eq(hr__trace_lane(trace, HR_STAGE_WRITE, end - 1, 900), first + HR__TRACE_LANES - 2);
+    cr_assert_eq(hr__trace_lane(trace, HR_STAGE_WRITE, end, 900), first + HR__TRACE_LANES - 1);
     finish(trace);
     assert_no_leak();
 }
