@@ -102,7 +102,7 @@ static void assert_refused(int fd, enum hr_stage stage, const char *why)
     struct hr__file file;
     hr_error error = {0};
     cr_assert_eq(hr__file_from_fd(fd, stage, HR_DIRECT_OFF, &file, &error), HR_EINVAL);
-    cr_assert_eq(error.stage, stage);
+    cr_assert_eq(error.stage, (int32_t)stage);
     cr_assert(strstr(error.text, why), "%s", error.text);
 }
 
