@@ -3,10 +3,9 @@
  *
  * What chunks lie in is not inherited (MADV_DONTFORK): a page that the system or a driver has pinned
  * for input must stay the parent's, and copy on write may give it to the child (open(2), NOTES on
- * O_DIRECT and fork; kernels before 5.9 also for registered buffers of io_uring). But a child of
- * multiprocessing may well have a view of a chunk, which it then reads. So the bytes on loan at that
- * moment are copied, and put where they were in the child: a few megabytes for each fork, and
- * nothing for each chunk. */
+ * O_DIRECT and fork). But a child of multiprocessing may well have a view of a chunk, which it then
+ * reads. So the bytes on loan at that moment are copied, and put where they were in the child: a few
+ * megabytes for each fork, and nothing for each chunk. */
 #ifndef HRP_LENT_H
 #define HRP_LENT_H
 
