@@ -346,7 +346,7 @@ Test(figures, a_silent_pipe_is_waited_for_and_serves_nothing)
         cr_assert_eq(hr_pipeline_run(chain.pipeline, &chain.error), HR_OK, "%s", chain.error.text);
         assert_waited_for(&chain, HR_STAGE_READ);
         const struct hr_stats stats = stats_of(&chain);
-        cr_assert_lt(stats.stages[HR_STAGE_READ].service_ns, stats.wall_ns / 2);
+        cr_assert_leq(stats.stages[HR_STAGE_READ].service_ns + waited_ns, stats.wall_ns);
         chain_reset(&chain);
         close(ends[0]);
     }
