@@ -191,6 +191,10 @@ bool run_d2d(struct bench *b, struct way *way, struct sample *sample, char *erro
 bool bench_transfer(hr_loop *loop, const struct hr_pipeline_config *config, struct hr_stats *stats,
                     double *sum, char *error);
 
+/* A source of n bytes to memory of the device. */
+bool bench_store(struct bench *b, const struct hr_source *source, void *there, uint64_t n,
+                 char *error);
+
 /* What a first kernel that is sum:f32 found. */
 bool bench_read_sum(hr_pipeline *pipeline, double *sum, char *error);
 

@@ -108,17 +108,7 @@ static bool fill_device(struct bench *b, char *error)
     }
     const struct hr_source source = {
         .struct_size = sizeof source, .kind = HR_MEMORY, .data = b->data, .size = b->size};
-    const struct hr_pipeline_config config = {
-        .struct_size = sizeof config,
-        .n_sources = 1,
-        .sources = &source,
-        .sink = {.struct_size = sizeof config.sink,
-                 .kind = HR_DEVICE,
-                 .data = b->there,
-                 .size = b->size},
-        .device = b->device,
-    };
-    return bench_transfer(b->pool.loop, &config, NULL, NULL, error);
+    return bench_store(b, &source, b->there, b->size, error);
 }
 
 static void pin(struct bench *b)

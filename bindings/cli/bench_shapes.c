@@ -40,6 +40,19 @@ bool bench_transfer(hr_loop *loop, const struct hr_pipeline_config *config, stru
     return done;
 }
 
+bool bench_store(struct bench *b, const struct hr_source *source, void *there, uint64_t n,
+                 char *error)
+{
+    const struct hr_pipeline_config config = {
+        .struct_size = sizeof config,
+        .n_sources = 1,
+        .sources = source,
+        .sink = {.struct_size = sizeof config.sink, .kind = HR_DEVICE, .data = there, .size = n},
+        .device = b->device,
+    };
+    return bench_transfer(b->pool.loop, &config, NULL, NULL, error);
+}
+
 static bool uses_zstd(const struct bench_case *one)
 {
     return one->encode || one->from == FROM_PACKED_FILE;

@@ -97,17 +97,7 @@ static bool clear_there(struct tune *t, char *error)
                                     .flags = HR_RANGE,
                                     .path = "/dev/zero",
                                     .length = t->bytes};
-    const struct hr_pipeline_config config = {
-        .struct_size = sizeof config,
-        .n_sources = 1,
-        .sources = &zeros,
-        .sink = {.struct_size = sizeof config.sink,
-                 .kind = HR_DEVICE,
-                 .data = t->there,
-                 .size = t->bytes},
-        .device = t->bench.device,
-    };
-    return bench_transfer(t->bench.pool.loop, &config, NULL, NULL, error);
+    return bench_store(&t->bench, &zeros, t->there, t->bytes, error);
 }
 
 static bool check_there(struct tune *t, char *error)

@@ -111,18 +111,8 @@ bool clear_there_too(struct bench *b, uint64_t n, char *error)
 {
     const struct hr_source source = {
         .struct_size = sizeof source, .kind = HR_MEMORY, .data = b->room, .size = n};
-    const struct hr_pipeline_config config = {
-        .struct_size = sizeof config,
-        .n_sources = 1,
-        .sources = &source,
-        .sink = {.struct_size = sizeof config.sink,
-                 .kind = HR_DEVICE,
-                 .data = b->there_too,
-                 .size = n},
-        .device = b->device,
-    };
     memset(b->room, 0, n);
-    return b->on_host || bench_transfer(b->pool.loop, &config, NULL, NULL, error);
+    return b->on_host || bench_store(b, &source, b->there_too, n, error);
 }
 
 bool verify_there_too(struct bench *b, uint64_t n, bool mapped, char *error)
