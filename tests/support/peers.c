@@ -85,16 +85,51 @@ static unsigned port_of(int fd)
     return ntohs(name.any.sa_family == AF_INET6 ? name.v6.sin6_port : name.v4.sin_port);
 }
 
-unsigned free_port(int family)
+/* Bound to some port at every address of the family, IPv4's too where it can; -1: failed. */
+static int hold_some_port(int family)
+{
+    const int on = 1;
+    const int off = 0;
+    union name name = loopback(family, 0);
+    if (family == AF_INET6)
+        name.v6.sin6_addr = in6addr_any;
+    else
+        name.v4.sin_addr.s_addr = htonl(INADDR_ANY);
+    const int fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const bool is_held =
+        fd >= 0 && setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) == 0 &&
+        (family != AF_INET6 || setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off) == 0) &&
+        bind(fd, &name.any, size_of(&name)) == 0;
+    if (is_held)
+        return fd;
+    close(fd);
+    return -1;
+}
+
+static bool has_loopback(int family)
 {
     const union name name = loopback(family, 0);
     const int fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    unsigned port = 0;
-    if (fd >= 0 && bind(fd, &name.any, size_of(&name)) == 0)
-        port = port_of(fd);
-    if (fd >= 0)
-        close(fd);
-    return port;
+    const bool has = fd >= 0 && bind(fd, &name.any, size_of(&name)) == 0;
+    close(fd);
+    return has;
+}
+
+/* A socket that is bound and does not listen keeps the port from everybody who asks for any, and
+ * SO_REUSEADDR at both lets a listener have it. At every address of both families: else an old
+ * connection of the other one is in the way of who listens at all of them. */
+unsigned free_port(int family)
+{
+    static _Thread_local int held[8] = {-1, -1, -1, -1, -1, -1, -1, -1};
+    static _Thread_local unsigned n_asked;
+    if (!has_loopback(family))
+        return 0;
+    int *fd = &held[n_asked++ % (sizeof held / sizeof held[0])];
+    close(*fd);
+    *fd = hold_some_port(AF_INET6);
+    if (*fd < 0)
+        *fd = hold_some_port(AF_INET);
+    return *fd < 0 ? 0 : port_of(*fd);
 }
 
 int listen_at(char *address, size_t room)

@@ -16,7 +16,8 @@ void fill_pattern(unsigned char *bytes, size_t size);
 hr_status run_config(hr_loop *loop, const struct hr_pipeline_config *config, struct hr_stats *stats,
                      hr_error *error);
 
-/* Of the machine's own addresses, IPv4 or IPv6; 0: there are none. Nobody listens there. */
+/* At the loopback address, IPv4 or IPv6; 0: the machine has none. Nobody listens there, and nobody
+ * else is given the port before this thread has asked for eight more. */
 unsigned free_port(int family);
 
 /* A listener of the test at "unix:PATH" or "tcp://HOST:0", whose text gets the port; -1: failed. */
