@@ -130,9 +130,9 @@ struct hr__device_ops {
     /* HR_OK: all before the last record() of the event is done, and its results are visible to the
      * caller; or it was never recorded. HR_PENDING: not yet. Else why it failed. Never waits. */
     hr_status (*query)(struct hr__event *event, hr_error *error);
-    /* Asks that event_fd (an eventfd) be written once the event is done or failed; at once if it
-     * already is. Holds until that write or the next record(). When query() says that the event is
-     * done, the write is over: the descriptor may be closed. */
+    /* Asks that event_fd (an eventfd) be written once the event is done or failed, also if it already
+     * is. Holds until that write, the next record(), or until query() says that the event is done:
+     * who asked knows it then. Behind these no write comes: the descriptor may be closed. */
     void (*notify)(struct hr__event *event, int event_fd);
     /* For streams that are not the engine's, by the vendor's handle. Not called on a host_memory
      * device. Thread: any, for one event at a time. */

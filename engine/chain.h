@@ -74,7 +74,8 @@ struct hr__device_queue {
     enum hr__leg leg;
     struct hr__slot *oldest;
     struct hr__slot *youngest;
-    uint64_t until_ns; /* when the last leg that has landed was done, by the device's clock */
+    uint64_t until_ns;   /* when the last leg that has landed was done, by the device's clock */
+    uint64_t pending_in; /* the pump in which the oldest one's was found under way; 0: none yet */
 };
 
 struct hr__chain {

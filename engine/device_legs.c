@@ -62,30 +62,37 @@ static void dequeue(struct hr__device_queue *queue)
 
 /* ---- the begin and the end of a leg ---- */
 
-/* The chunk's leg before, on another stream, behind which this one runs. HR__N_MARKS: none. */
-static enum hr__mark awaited(const struct hr__slot *chunk, enum hr__leg leg)
+/* The chunk's leg before, on another stream, behind which this one runs. HR__N_LEGS: none. */
+static enum hr__leg awaited(const struct hr__slot *chunk, enum hr__leg leg)
 {
     const struct hr__device_work *work = &chunk->device;
     if (leg == HR__LEG_RUN && work->segment == 0 && work->copied_in)
-        return HR__IN_DONE;
+        return HR__LEG_IN;
     if (leg == HR__LEG_OUT && !work->storing && (work->ran || work->copied_in))
-        return work->ran ? HR__RUN_DONE : HR__IN_DONE;
-    return HR__N_MARKS;
+        return work->ran ? HR__LEG_RUN : HR__LEG_IN;
+    return HR__N_LEGS;
 }
 
-static bool is_pending(const struct hr__slot *chunk, enum hr__mark mark)
+/* Whether the leg was not done a moment ago; one that is done lands in this very pump: the driver
+ * tells of it no more. */
+static bool is_pending(const struct hr__slot *chunk, enum hr__leg leg)
 {
-    struct hr__event *event = chunk->device.marks[mark];
-    return chain_of(chunk)->device->ops->query(event, NULL) == HR_PENDING;
+    struct hr__event *event = chunk->device.marks[marks[leg].done];
+    if (!chunk->device.pending[leg])
+        return false;
+    if (chain_of(chunk)->device->ops->query(event, NULL) == HR_PENDING)
+        return true;
+    hr__leg_queue(chunk, leg)->pending_in = 0;
+    return false;
 }
 
 /* Whether the stream works on something, and does not wait with all that it has for another one. */
 static bool is_at_work(const struct hr__device_queue *queue)
 {
-    if (!queue->youngest || !is_pending(queue->youngest, marks[queue->leg].done))
+    if (!queue->youngest || !is_pending(queue->youngest, queue->leg))
         return false;
-    const enum hr__mark mark = awaited(queue->oldest, queue->leg);
-    return mark == HR__N_MARKS || !is_pending(queue->oldest, mark);
+    const enum hr__leg leg = awaited(queue->oldest, queue->leg);
+    return leg == HR__N_LEGS || !is_pending(queue->oldest, leg);
 }
 
 /* What follows on a stream of a device that copies, while that is at work, begins when the leg
@@ -108,6 +115,7 @@ struct hr__stream *hr__leg_begin(struct hr__slot *chunk, enum hr__leg leg, struc
     const struct hr__device_queue *queue = hr__leg_queue(chunk, leg);
     struct hr__device_work *work = &chunk->device;
     work->begun_ns[leg] = hr__now_ns();
+    work->passed_ns[marks[leg].begun] = work->passed_ns[marks[leg].done] = 0;
     work->asked[leg] = false;
     work->follows[leg] = follows(chunk, queue, after);
     error->code = HR_OK;
@@ -128,26 +136,29 @@ void hr__leg_end(struct hr__slot *chunk, enum hr__leg leg, const hr_error *error
     if (error->code < 0 && !chunk->error.code)
         chunk->error = *error;
     enqueue(queue, chunk);
+    chunk->device.pending[leg] = true;
     chunk->device.n_pending++;
     hr__sched_launched(chunk, stage_of(chunk, leg));
 }
 
 /* ---- time ---- */
 
-static uint64_t time_of(const struct hr__slot *chunk, enum hr__mark mark)
+static uint64_t time_of(struct hr__slot *chunk, enum hr__mark mark)
 {
-    const struct hr__device_work *work = &chunk->device;
-    return hr__device_clock_time(&chain_of(chunk)->clock, work->epoch, work->marks[mark]);
+    struct hr__device_work *work = &chunk->device;
+    uint64_t *ns = &work->passed_ns[mark];
+    if (*ns == 0)
+        *ns = hr__device_clock_time(&chain_of(chunk)->clock, work->epoch, work->marks[mark]);
+    return *ns;
 }
 
 /* When the device began: behind the leg before it on the stream, and the chunk's leg before it. */
-static uint64_t begin_of(const struct hr__slot *chunk, const struct hr__device_queue *queue)
+static uint64_t begin_of(struct hr__slot *chunk, const struct hr__device_queue *queue)
 {
-    const struct hr__device_work *work = &chunk->device;
-    if (!work->follows[queue->leg])
+    if (!chunk->device.follows[queue->leg])
         return time_of(chunk, marks[queue->leg].begun);
-    const enum hr__mark mark = awaited(chunk, queue->leg);
-    const uint64_t after = mark == HR__N_MARKS ? 0 : time_of(chunk, mark);
+    const enum hr__leg before = awaited(chunk, queue->leg);
+    const uint64_t after = before == HR__N_LEGS ? 0 : time_of(chunk, marks[before].done);
     return queue->until_ns > after ? queue->until_ns : after;
 }
 
@@ -175,24 +186,40 @@ static struct hr__served serve(struct hr__slot *chunk, struct hr__device_queue *
 
 /* ---- what is done ---- */
 
+/* Each question costs a call of the driver, and its lock. So none is asked twice in one pump, nor of
+ * a leg that waits for another one that has not landed. A device whose memory is the host's is asked
+ * by a load or two, and may be done in between. */
+static bool is_worth_a_look(const hr_pipeline *p, const struct hr__device_queue *queue)
+{
+    if (!queue->oldest)
+        return false;
+    if (p->chain->host_memory)
+        return true;
+    const enum hr__leg before = awaited(queue->oldest, queue->leg);
+    return queue->pending_in != p->n_pumps &&
+           (before == HR__N_LEGS || !queue->oldest->device.pending[before]);
+}
+
 struct hr__slot *hr__leg_landed(hr_pipeline *p, struct hr__device_queue *queue)
 {
     const struct hr__device_ops *ops = p->chain->device->ops;
     struct hr__slot *chunk = queue->oldest;
     hr_error error;
-    if (!chunk)
+    if (!is_worth_a_look(p, queue))
         return NULL;
     const enum hr__leg leg = queue->leg;
     struct hr__device_work *work = &chunk->device;
     struct hr__event *event = work->marks[marks[leg].done];
     const hr_status status = ops->query(event, &error);
     if (status == HR_PENDING) {
+        queue->pending_in = p->n_pumps;
         if (!work->asked[leg])
             ops->notify(event, p->loop->event_fd);
         work->asked[leg] = true;
         return NULL;
     }
     dequeue(queue);
+    work->pending[leg] = false;
     work->n_pending--;
     struct hr__served served = {work->begun_ns[leg], hr__now_ns(), 0};
     if (status == HR_OK)

@@ -139,15 +139,24 @@ static bool take_states(hr_pipeline *p)
     return true;
 }
 
-static bool collect(hr_pipeline *p)
+static bool collect_queues(hr_pipeline *p)
 {
     struct hr__chain *chain = p->chain;
-    bool changed = take_states(p);
+    bool changed = false;
     for (unsigned i = 0; i < chain->n_queues; i++) {
         struct hr__device_queue *queue = &chain->queues[i];
         for (struct hr__slot *chunk; (chunk = hr__leg_landed(p, queue)); changed = true)
             land(chunk, queue->leg);
     }
+    return changed;
+}
+
+/* Until nothing lands: behind a leg that has, others are looked at for the first time. */
+static bool collect(hr_pipeline *p)
+{
+    bool changed = take_states(p);
+    while (collect_queues(p))
+        changed = true;
     return changed;
 }
 

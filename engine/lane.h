@@ -72,18 +72,20 @@ struct hr__encode_work {
 struct hr__device_work {
     char *at; /* its bytes, as the device addresses them */
     size_t size;
-    char *buffers;            /* the first of the chain's buffers that are the chunk's */
-    struct hr__event **marks; /* by enum hr__mark */
-    unsigned segment;         /* of the chain, that runs or ran last */
-    unsigned stream;          /* of those of the segment */
-    unsigned n_pending;       /* legs under way */
-    unsigned epoch;           /* of the device's clock */
-    bool passes;              /* what leaves are the bytes that came, where they came from */
-    bool counted;             /* the segment is done; the next waits for its turn in the stream */
-    bool copied;              /* to host memory: a leg out was enqueued */
-    bool all_given;           /* no more legs follow those that are under way */
-    bool storing;             /* the leg out goes to the sink, not to host memory */
-    bool asked[HR__N_LEGS];   /* the loop will be woken */
+    char *buffers;                   /* the first of the chain's buffers that are the chunk's */
+    struct hr__event **marks;        /* by enum hr__mark */
+    unsigned segment;                /* of the chain, that runs or ran last */
+    unsigned stream;                 /* of those of the segment */
+    bool pending[HR__N_LEGS];        /* under way: not landed yet; */
+    unsigned n_pending;              /* and how many are */
+    unsigned epoch;                  /* of the device's clock */
+    uint64_t passed_ns[HR__N_MARKS]; /* by it; 0: nobody has asked yet */
+    bool passes;                     /* what leaves are the bytes that came, where they came from */
+    bool counted;           /* the segment is done; the next waits for its turn in the stream */
+    bool copied;            /* to host memory: a leg out was enqueued */
+    bool all_given;         /* no more legs follow those that are under way */
+    bool storing;           /* the leg out goes to the sink, not to host memory */
+    bool asked[HR__N_LEGS]; /* the loop will be woken */
     uint64_t begun_ns[HR__N_LEGS]; /* by the host: enqueued */
     bool follows[HR__N_LEGS];      /* another leg of the stream was under way then */
     bool copied_in;                /* a leg in was enqueued, */

@@ -171,6 +171,7 @@ struct hr_pipeline {
     unsigned in_flight; /* requests, jobs and chunks on the device, not yet done */
     unsigned n_polling; /* of them: waits for something to read */
     bool marked;        /* something came back since the last pump */
+    uint64_t n_pumps;   /* with the one under way */
     bool committing;
     bool finished;
     hr_status status; /* HR_PENDING until finished */

@@ -418,6 +418,7 @@ bool hr__sched_pump(hr_pipeline *p)
     if (p->finished || !has_cause(p))
         return !p->finished;
     p->marked = false;
+    p->n_pumps++;
     if (!p->start_ns) {
         p->start_ns = hr__now_ns();
         note_idle(p); /* every stage's time begins with the wall's */

@@ -31,6 +31,8 @@ struct hr__gpu_notifier {
     struct hr__event *oldest;
     struct hr__event *looking; /* the thread asks the driver about it, without the lock */
     unsigned n_asked;
+    uint64_t since_ns; /* the last request, or the last event that was done */
+    uint64_t until_ns; /* the thread sleeps at most until then; 0: it does not, or for long */
     bool closing;
 };
 

@@ -2,20 +2,21 @@
 /* Events, and the thread of the device that tells of them.
  *
  *     notify ─▶ ring of events asked for ─▶ thread: asks the driver, sleeps ─▶ eventfd
- *                        ▲                                                        ▲
- *     record, destroy ───┘ take out                      query that finds it done ┘
+ *                        ▲
+ *     record, destroy, query that finds it done: take out
  *
  * While nobody asks, the thread sleeps on a condition. While somebody does, it asks the driver about
- * every event in the ring and then sleeps for an eighth of the time that it has waited, within
- * limits: a wake-up comes at most that much late, and a kernel of seconds costs no CPU time worth
- * naming. Loops look at events themselves while they have work; they ask only before they sleep.
+ * every event in the ring and then sleeps for an eighth of the time since the last request or the
+ * last event that was done, within limits: a wake-up comes at most that much late, and a kernel of
+ * seconds costs no CPU time worth naming. Loops look at events themselves while they have work; they
+ * ask only before they sleep.
  *
  * What was not chosen: a host function on the stream costs tens of microseconds for each chunk and
  * may hold up other streams; the driver's own blocking wait is for one event, so that a long kernel
  * would hold back the news of all other streams, or need a thread for each.
  *
- * Whoever first sees the event done, the thread or query(), writes the eventfd, under the lock. So
- * the write is over when query() says that the event is done. */
+ * The thread writes the eventfd under the lock. So a write is over when query(), which takes the
+ * event out of the ring, says that it is done. */
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
@@ -45,6 +46,7 @@ static void append(struct hr__gpu_notifier *ring, struct hr__event *event)
     if (!oldest)
         ring->oldest = event;
     ring->n_asked++;
+    ring->since_ns = hr__now_ns();
 }
 
 static void take_out(struct hr__gpu_notifier *ring, struct hr__event *event)
@@ -64,6 +66,7 @@ static void tell(struct hr__gpu_notifier *ring, struct hr__event *event)
     if (event->notify_fd >= 0)
         hr__wake(event->notify_fd);
     take_out(ring, event);
+    ring->since_ns = hr__now_ns();
 }
 
 /* ---- looking ---- */
@@ -112,39 +115,39 @@ static void look_at_oldest(struct hr__gpu_notifier *ring)
         tell(ring, event);
 }
 
-/* A new request ends the sleep. */
-static void sleep_a_little(struct hr__gpu_notifier *ring, uint64_t waited_ns)
+static void sleep_a_little(struct hr__gpu_notifier *ring)
 {
-    uint64_t ns = waited_ns / PART_OF_WAIT;
+    const uint64_t now = hr__now_ns();
+    uint64_t ns = (now - ring->since_ns) / PART_OF_WAIT;
     if (ns < SHORTEST_SLEEP_NS)
         ns = SHORTEST_SLEEP_NS;
     if (ns > LONGEST_SLEEP_NS)
         ns = LONGEST_SLEEP_NS;
-    ns += hr__now_ns();
-    const struct timespec until = {.tv_sec = (time_t)(ns / SECOND_NS),
-                                   .tv_nsec = (long)(ns % SECOND_NS)};
+    ring->until_ns = now + ns;
+    const struct timespec until = {.tv_sec = (time_t)(ring->until_ns / SECOND_NS),
+                                   .tv_nsec = (long)(ring->until_ns % SECOND_NS)};
     pthread_cond_timedwait(&ring->changed, &ring->lock, &until);
+    ring->until_ns = 0;
 }
 
-/* The waited time begins anew with each new request, and with each event that is done. */
+/* Of a sleep that ends soon by itself nobody is woken: that would cost more than it saves. */
+static void end_sleep(struct hr__gpu_notifier *ring)
+{
+    if (ring->until_ns == 0 || ring->until_ns > ring->since_ns + SHORTEST_SLEEP_NS)
+        pthread_cond_broadcast(&ring->changed);
+}
+
 static void watch(struct hr__gpu_notifier *ring)
 {
-    uint64_t since_ns = 0;
-    struct hr__event *youngest = NULL;
-    unsigned n_before = 0;
     while (!ring->closing) {
-        if (!ring->oldest) {
-            pthread_cond_wait(&ring->changed, &ring->lock);
-            continue;
-        }
-        if (ring->n_asked != n_before || ring->oldest->previous != youngest)
-            since_ns = hr__now_ns();
         for (unsigned n = ring->n_asked; n > 0 && ring->oldest; n--)
             look_at_oldest(ring);
-        n_before = ring->n_asked;
-        youngest = ring->oldest ? ring->oldest->previous : NULL;
+        if (ring->closing)
+            return;
         if (ring->oldest)
-            sleep_a_little(ring, hr__now_ns() - since_ns);
+            sleep_a_little(ring);
+        else
+            pthread_cond_wait(&ring->changed, &ring->lock);
     }
 }
 
@@ -290,7 +293,7 @@ hr_status hr__gpu_event_query(struct hr__event *event, hr_error *error)
     if (status == HR_PENDING || status == HR_EFORK)
         return status;
     pthread_mutex_lock(&ring->lock);
-    tell(ring, event);
+    take_out(ring, event);
     pthread_mutex_unlock(&ring->lock);
     const hr_status failure = hr__gpu_event_failure(event, error); /* it came first */
     return failure != HR_OK ? failure : status;
@@ -312,8 +315,7 @@ void *hr__gpu_event_handle(struct hr__event *event)
 void hr__gpu_event_notify(struct hr__event *event, int event_fd)
 {
     struct hr__gpu_notifier *ring = &event->device->notifier;
-    if (ask_driver(event->device->driver->event_query, event, NULL) != HR_PENDING) {
-        hr__gpu_event_forget(event);
+    if (!event->recorded || hr__gpu_is_forked(event->device)) {
         hr__wake(event_fd);
         return;
     }
@@ -322,7 +324,7 @@ void hr__gpu_event_notify(struct hr__event *event, int event_fd)
     event->notify_fd = event_fd;
     event->n_asked++;
     append(ring, event);
-    pthread_cond_broadcast(&ring->changed);
+    end_sleep(ring);
     pthread_mutex_unlock(&ring->lock);
 }
 
