@@ -23,12 +23,20 @@ static const struct hr__where nowhere;
 
 _Static_assert((int)HR__MAX_INDEX == (int)HR__IO_REGIONS, "an index of lease.h is one of io.h");
 
+/* As many as copy cached files at full speed, and no more than they get in each other's way. */
+static unsigned default_io_threads(const hr_loop *loop)
+{
+    enum { FEWEST = 4, MOST = 16 };
+    const unsigned n = hr__pool_size(loop->context->pool);
+    return n < FEWEST ? FEWEST : n > MOST ? MOST : n;
+}
+
 static hr_status create_io(hr_loop *loop, hr_error *error)
 {
     const struct hr_loop_config *config = &loop->config;
     const struct hr__io_config io_config = {
         .entries = config->io_entries ? config->io_entries : 64,
-        .threads = config->io_threads ? config->io_threads : 4,
+        .threads = config->io_threads ? config->io_threads : default_io_threads(loop),
         .event_fd = loop->event_fd,
         .shared = loop->config.flags & HR_LOOP_SHARED,
     };

@@ -39,6 +39,7 @@ enum state {
 
 enum { MAX_EVENTS = 64 };
 enum { STACK_BYTES = 256 * 1024 };
+enum { AT_FIRST = 4 };   /* workers; more as there is more to do than they take */
 enum { RETRY_MS = 100 }; /* how soon a worker that waits for readiness sees a cancel */
 
 struct posix_io {
@@ -47,16 +48,19 @@ struct posix_io {
     int event_fd;
     int epoll_fd;
     int wake_fd; /* in the epoll set, with no data, never read: each write is one event */
-    unsigned n_threads;
     pthread_t poller;
     /* the loop's thread */
     struct hr__list taken;
+    unsigned n_threads; /* workers, at most */
+    unsigned n_started;
     /* under the lock */
     pthread_mutex_t lock;
     pthread_cond_t work; /* jobs or stop */
     struct hr__list inbox;
     struct hr__list cancels;
     struct hr__list jobs;
+    unsigned n_jobs;
+    unsigned n_idle; /* workers that have none */
     struct hr__list finished;
     bool stop;
     pthread_t workers[];
@@ -107,6 +111,14 @@ static bool is_cancelled(struct posix_io *self, const struct hr__io_request *req
 
 /* --- workers --- */
 
+/* Under the lock. */
+static void queue_job(struct posix_io *self, struct hr__io_request *request)
+{
+    request->state = QUEUED;
+    hr__list_push(&self->jobs, request);
+    self->n_jobs++;
+}
+
 static int64_t call_once(const struct hr__io_request *request)
 {
     int64_t n = 0;
@@ -155,18 +167,59 @@ static void *work(void *arg)
     struct posix_io *self = arg;
     for (;;) {
         pthread_mutex_lock(&self->lock);
+        self->n_idle++;
         while (self->jobs.head == NULL && !self->stop) {
             pthread_cond_wait(&self->work, &self->lock);
         }
+        self->n_idle--;
         struct hr__io_request *request = hr__list_pop(&self->jobs);
         if (request != NULL) {
             request->state = RUNNING;
+            self->n_jobs--;
         }
         pthread_mutex_unlock(&self->lock);
         if (request == NULL) {
             return NULL;
         }
         finish(self, request, call_until_done(self, request));
+    }
+}
+
+/* --- their start --- */
+
+/* Returns 0 or an errno. */
+static int start_thread(pthread_t *thread, void *(*body)(void *), struct posix_io *self)
+{
+    sigset_t all;
+    sigset_t old;
+    pthread_attr_t attr;
+    int error = pthread_attr_init(&attr);
+    if (error != 0) {
+        return error;
+    }
+    pthread_attr_setstacksize(&attr, STACK_BYTES);
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old); /* inherited */
+    error = pthread_create(thread, &attr, body, self);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    pthread_attr_destroy(&attr);
+    return error;
+}
+
+static int start_worker(struct posix_io *self)
+{
+    const int error = start_thread(&self->workers[self->n_started], work, self);
+    self->n_started += error == 0;
+    return error;
+}
+
+/* Where the system has no more threads, those that run do it all. */
+static void start_more(struct posix_io *self, unsigned n)
+{
+    for (; n > 0 && self->n_started < self->n_threads; n--) {
+        if (start_worker(self) != 0) {
+            self->n_threads = self->n_started;
+        }
     }
 }
 
@@ -259,8 +312,7 @@ static void hand_to_workers(struct posix_io *self, struct hr__io_request *reques
     if (request->state == UNWATCHED) {
         hr__list_remove(&self->cancels, request);
     }
-    request->state = QUEUED;
-    hr__list_push(&self->jobs, request);
+    queue_job(self, request);
     pthread_mutex_unlock(&self->lock);
     pthread_cond_signal(&self->work);
 }
@@ -364,7 +416,7 @@ static void posix_flush(struct hr__io *io)
 {
     struct posix_io *self = (struct posix_io *)io;
     struct hr__io_request *request;
-    unsigned n_jobs = 0;
+    unsigned n_new = 0;
     bool wake = false;
 
     if (self->taken.head == NULL) {
@@ -377,19 +429,22 @@ static void posix_flush(struct hr__io *io)
             wake |= self->inbox.head == NULL; /* else the poller was woken and not there yet */
             hr__list_push(&self->inbox, request);
         } else {
-            request->state = QUEUED;
-            hr__list_push(&self->jobs, request);
-            n_jobs++;
+            queue_job(self, request);
+            n_new++;
         }
     }
+    const unsigned n_short = self->n_jobs > self->n_idle ? self->n_jobs - self->n_idle : 0;
     pthread_mutex_unlock(&self->lock);
-    if (n_jobs > 1) {
+    if (n_new > 1) {
         pthread_cond_broadcast(&self->work);
-    } else if (n_jobs == 1) {
+    } else if (n_new == 1) {
         pthread_cond_signal(&self->work);
     }
     if (wake) {
         hr__wake(self->wake_fd);
+    }
+    if (n_short > 0 && self->n_started < self->n_threads) {
+        start_more(self, n_short);
     }
 }
 
@@ -430,6 +485,7 @@ static void posix_cancel(struct hr__io *io, struct hr__io_request *request)
         break;
     case QUEUED:
         from = &self->jobs;
+        self->n_jobs--;
         break;
     case WATCHED:
         request->state = UNWATCHED;
@@ -457,14 +513,14 @@ static void posix_cancel(struct hr__io *io, struct hr__io_request *request)
     }
 }
 
-static void join(struct posix_io *self, unsigned n_workers, bool has_poller)
+static void join(struct posix_io *self, bool has_poller)
 {
     pthread_mutex_lock(&self->lock);
     self->stop = true;
     pthread_mutex_unlock(&self->lock);
     pthread_cond_broadcast(&self->work);
     hr__wake(self->wake_fd);
-    for (unsigned i = 0; i < n_workers; i++) {
+    for (unsigned i = 0; i < self->n_started; i++) {
         pthread_join(self->workers[i], NULL);
     }
     if (has_poller) {
@@ -489,7 +545,7 @@ static void posix_destroy(struct hr__io *io)
 {
     struct posix_io *self = (struct posix_io *)io;
     assert(io->in_flight == 0);
-    join(self, self->n_threads, true);
+    join(self, true);
     release(self);
 }
 
@@ -507,28 +563,16 @@ static const struct hr__io_ops posix_ops = {
 /* Returns 0 or an errno; no thread is left behind by a failure. */
 static int start_threads(struct posix_io *self)
 {
-    sigset_t all;
-    sigset_t old;
-    pthread_attr_t attr;
-    int error = pthread_attr_init(&attr);
-    if (error != 0) {
-        return error;
-    }
-    pthread_attr_setstacksize(&attr, STACK_BYTES);
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old); /* inherited */
-    unsigned n = 0;
-    while (error == 0 && n < self->n_threads) {
-        error = pthread_create(&self->workers[n], &attr, work, self);
-        n += error == 0;
+    const unsigned n = self->n_threads < AT_FIRST ? self->n_threads : AT_FIRST;
+    int error = 0;
+    while (error == 0 && self->n_started < n) {
+        error = start_worker(self);
     }
     if (error == 0) {
-        error = pthread_create(&self->poller, &attr, poll_loop, self);
+        error = start_thread(&self->poller, poll_loop, self);
     }
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
-    pthread_attr_destroy(&attr);
     if (error != 0) {
-        join(self, n, false);
+        join(self, false);
     }
     return error;
 }

@@ -166,7 +166,7 @@ struct hr_loop_config {
     uint32_t struct_size;
     uint32_t io;         /* enum hr_io_choice */
     uint32_t io_entries; /* requests on files in the kernel at once; 0: 64 */
-    uint32_t io_threads; /* of the thread engine; 0: 4 */
+    uint32_t io_threads; /* of the thread engine, at most; 0: as the context's, from 4 to 16 */
     uint32_t flags;      /* enum hr_loop_flag */
 };
 

@@ -42,13 +42,13 @@ static inline hr_status create_uring(const struct hr__io_config *config, struct 
 #endif
 }
 
-static inline void set_up(struct rig *rig, bool is_uring, unsigned entries)
+static inline void set_up_with(struct rig *rig, bool is_uring, unsigned entries, unsigned threads)
 {
     hr_error err = {0};
     *rig = (struct rig){.event_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC), .is_uring = is_uring};
     const struct hr__io_config config = {
         .entries = entries,
-        .threads = 3,
+        .threads = threads,
         .event_fd = rig->event_fd,
     };
     const hr_status status = is_uring ? create_uring(&config, &rig->io, &err)
@@ -57,6 +57,11 @@ static inline void set_up(struct rig *rig, bool is_uring, unsigned entries)
         cr_skip_test("%s", err.text);
     }
     cr_assert_eq(status, HR_OK, "%s", err.text);
+}
+
+static inline void set_up(struct rig *rig, bool is_uring, unsigned entries)
+{
+    set_up_with(rig, is_uring, entries, 3);
 }
 
 static inline void run(void (*body)(struct rig *rig), bool is_uring, unsigned entries)

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The io_uring engine when the kernel does not take what is submitted: this program's own
- * io_uring_submit stands before the library's. */
+/* The engines when the system does not do as it is asked: the io_uring one when the kernel does not
+ * take what is submitted, the thread one when reads take long or there are no more threads. This
+ * program's own functions stand before the library's. */
 #include <criterion/criterion.h>
+#include <dlfcn.h>
 #include <errno.h>
+#include <pthread.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "io_rig.h"
@@ -88,3 +92,68 @@ Test(io, a_submit_that_fails_for_good_ends_every_request, .timeout = 60)
     close_stream(fds);
 }
 #endif
+
+/* ---- threads ---- */
+
+enum { MOST_THREADS = 9 };
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t all_there = PTHREAD_COND_INITIALIZER;
+static unsigned n_inside;
+static unsigned n_awaited; /* a read returns when so many are under way at once; 0: at once */
+static bool no_more_threads;
+
+ssize_t pread(int fd, void *buffer, size_t size, off_t offset)
+{
+    pthread_mutex_lock(&lock);
+    n_inside++;
+    pthread_cond_broadcast(&all_there);
+    while (n_inside < n_awaited) {
+        pthread_cond_wait(&all_there, &lock);
+    }
+    pthread_mutex_unlock(&lock);
+    return preadv(fd, &(struct iovec){.iov_base = buffer, .iov_len = size}, 1, offset);
+}
+
+int pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*body)(void *), void *arg)
+{
+    union {
+        void *found;
+        int (*function)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
+    } next = {.found = dlsym(RTLD_NEXT, "pthread_create")};
+    return no_more_threads ? EAGAIN : next.function(thread, attr, body, arg);
+}
+
+static void read_with_threads(void)
+{
+    static unsigned char bytes[MOST_THREADS][PAGE];
+    struct hr__io_request requests[MOST_THREADS];
+    struct rig rig;
+    const int fd = temporary(sizeof bytes);
+    set_up_with(&rig, false, 64, MOST_THREADS);
+    no_more_threads = n_awaited == 0;
+    for (size_t i = 0; i < MOST_THREADS; i++) {
+        requests[i] = make(&rig, HR__IO_READ, fd, bytes[i], PAGE, i * PAGE);
+        start(&rig, &requests[i]);
+    }
+    wait_done(&rig, MOST_THREADS);
+    for (size_t i = 0; i < MOST_THREADS; i++) {
+        cr_assert_eq(requests[i].result, PAGE);
+        check(bytes[i], PAGE, i * PAGE);
+    }
+    rig.io->ops->destroy(rig.io);
+    close(rig.event_fd);
+    close(fd);
+}
+
+Test(io, as_many_reads_run_at_once_as_there_may_be_threads, .timeout = 60)
+{
+    n_awaited = MOST_THREADS;
+    read_with_threads();
+    cr_assert_eq(n_inside, MOST_THREADS);
+}
+
+Test(io, without_more_threads_those_that_run_read_all, .timeout = 60)
+{
+    read_with_threads();
+}
