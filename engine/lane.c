@@ -164,6 +164,7 @@ static hr_status lease(struct hr__slot *slot, size_t size)
     if (status != HR_OK)
         return status;
     return_region(slot);
+    lane->pipeline->pinned_now |= region->pinned_now;
     slot->region = region;
     slot->memory = (char *)region->memory + lane->headroom;
     lane->n_leased++;

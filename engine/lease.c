@@ -4,7 +4,6 @@
  * regions of other sizes make room. */
 #include "lease.h"
 
-#include <stdbool.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -60,10 +59,12 @@ static void unpin(struct hr__region *region)
 /* It stays pinned until another device wants it. */
 static void pin(struct hr__region *region, struct hr__device *device)
 {
+    region->pinned_now = false;
     if (!device || region->pinned_by == device)
         return;
     unpin(region);
-    if (device->ops->pin(device, region->memory, region->size))
+    region->pinned_now = device->ops->pin(device, region->memory, region->size);
+    if (region->pinned_now)
         region->pinned_by = device;
 }
 

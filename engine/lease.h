@@ -5,6 +5,7 @@
 #define HR_LEASE_H
 
 #include <pthread.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -19,6 +20,7 @@ struct hr__region {
     int index;           /* below HR__MAX_INDEX, unique among living regions; -1: all are taken */
     uint64_t generation; /* never used twice, so a loop sees that an index means another region */
     struct hr__device *pinned_by; /* NULL: no device's driver knows it */
+    bool pinned_now;              /* by the last lease: it was not before */
     struct hr__region *next;
 };
 

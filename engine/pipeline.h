@@ -172,6 +172,7 @@ struct hr_pipeline {
     unsigned n_polling; /* of them: waits for something to read */
     bool marked;        /* something came back since the last pump */
     uint64_t n_pumps;   /* with the one under way */
+    bool pinned_now;    /* memory of a slot, by this pump */
     bool committing;
     bool finished;
     hr_status status; /* HR_PENDING until finished */

@@ -10,6 +10,7 @@
 #include "endpoints.h"
 #include "pipeline.h"
 #include "status.h"
+#include "wake.h"
 
 /* ---- operations under way ---- */
 
@@ -355,6 +356,18 @@ static bool start_stages(hr_pipeline *p)
     return may_begin(p, changed) ? changed | hr__read_stage(p) : changed;
 }
 
+/* A driver takes a millisecond to pin a slot. So before another one is leased, what was begun goes to
+ * the kernel and what has come goes on: that is a step of the loop, and the next one follows. */
+static bool goes_on(hr_pipeline *p)
+{
+    if (!p->pinned_now)
+        return true;
+    p->pinned_now = false;
+    p->marked = true;
+    hr__wake(p->loop->event_fd);
+    return false;
+}
+
 static enum hr__idle why_not_reading(const hr_pipeline *p)
 {
     if (p->input_ended || !p->connected)
@@ -426,7 +439,7 @@ bool hr__sched_pump(hr_pipeline *p)
     }
     if (!is_ending(p) && !p->connected)
         p->connected = hr__ends_connect(p);
-    while (!is_ending(p) && p->connected && start_stages(p))
+    while (!is_ending(p) && p->connected && start_stages(p) && goes_on(p))
         ;
     hr__sched_check_limits(p);
     if (p->failed) {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Steady state on a device: from the 200th chunk on nothing is allocated, and no call of the driver
  * makes, frees, registers or unregisters anything, until the last step that leaves work. A step in
- * which one more of the depth chunks was leased does not count. And what is under way is asked after
- * once in a step, where each question costs a call of the driver. */
+ * which one more of the depth chunks was leased does not count. What is under way is asked after once
+ * in a step, where each question costs a call of the driver. Until it is reached, no step pins more
+ * than a slot of each kind: what was begun before goes on meanwhile. */
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -50,11 +51,13 @@ static unsigned n_slow_calls;
 static const char *slow_call;
 static unsigned n_questions; /* of the loop; the device's thread has its own */
 static pthread_t loop_thread;
+static unsigned n_pins;
 
 static void see(const char *call)
 {
     if (strstr(call, "EventQuery") && pthread_equal(pthread_self(), loop_thread))
         n_questions++;
+    n_pins += strstr(call, "HostRegister") != NULL;
     static const char *const slow[] = {
         "cuMemAlloc",          "cuMemFree",         "cuMemHostRegister",
         "cuMemHostUnregister", "cuStreamCreate",    "cuEventCreate",
@@ -75,6 +78,7 @@ struct watch {
     uint64_t n_slow;
     uint64_t n_questions;
     uint64_t n_steps;
+    unsigned most_pins; /* in a step */
     uint64_t first_chunk;
     uint64_t last_chunk;
     uint64_t leased_bytes;
@@ -96,7 +100,9 @@ static void look(struct watch *watch, const struct gpu_run *run)
         watch->n_questions += n_questions;
         watch->n_steps++;
     }
-    n_slow_calls = n_questions = 0;
+    if (watch->most_pins < n_pins)
+        watch->most_pins = n_pins;
+    n_slow_calls = n_questions = n_pins = 0;
     if (watch->first_chunk == 0 && chunk >= N_WARM)
         watch->first_chunk = chunk;
     watch->last_chunk = chunk;
@@ -114,6 +120,8 @@ static const char *run_watched(const struct gpu_shape *shape, const struct gpu_e
     *watch = (struct watch){0};
     gpu_begin(&context, &loop);
     gpu_run_create(&run, shape, expected, context, loop);
+    n_pins = 0;
+    fake_cuda_watch(see);
     while (run.status == HR_OK && gpu_run_step(&run) == HR_PENDING)
         look(watch, &run);
     fake_cuda_watch(NULL);
@@ -157,6 +165,8 @@ static void expect_steady(const struct gpu_shape *shape)
         wrong = "it is no steady state";
     if (!wrong && asked_too_often(shape, &watch))
         wrong = "the driver is asked too often";
+    if (!wrong && watch.most_pins > 2 && shape->to != GPU_LENT) /* a chunk lent takes many steps */
+        wrong = "too much was pinned in one step";
     check_that(!wrong, shape->name,
                "%s: %u allocations, %u calls of the driver, %s, and %u questions in %u steps, from "
                "chunk %u to %u",
