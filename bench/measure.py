@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measure whole commands side by side: A/B/A/B, warm, wall and CPU seconds.
+"""Measure whole commands side by side: A/B, B/A, warm, wall and CPU seconds.
 
 Used by the scripts in ``bench/cases``; needs only the standard library.
 """
@@ -125,7 +125,8 @@ def compare(commands, n_bytes, source, outputs=None, samples=5, replace=False):
     -------
     dict
         For each name median, min and max of wall seconds, median CPU seconds and GB/s; and under
-        ``ratios`` the peers' median wall over that of the first (above 1: headrace is faster).
+        ``ratios`` the peers' wall over that of the first (above 1: headrace is faster), the median
+        of those of rounds.
     """
     outputs = outputs or {}
 
@@ -136,8 +137,8 @@ def compare(commands, n_bytes, source, outputs=None, samples=5, replace=False):
     for name in commands:
         run(name)
     runs = {name: [] for name in commands}
-    for _ in range(samples):
-        for name in commands:
+    for turn in range(samples):
+        for name in list(commands)[:: -1 if turn % 2 else 1]:
             runs[name].append(run(name))
     report = {}
     for name, pairs in runs.items():
@@ -151,7 +152,8 @@ def compare(commands, n_bytes, source, outputs=None, samples=5, replace=False):
         }
     first = next(iter(commands))
     report["ratios"] = {
-        name: report[name]["wall_s"]["median"] / report[first]["wall_s"]["median"]
+        name: statistics.median(theirs / ours for (theirs, _), (ours, _)
+                                in zip(runs[name], runs[first]))
         for name in commands if name != first
     }
     return report

@@ -13,7 +13,7 @@ import sys
 
 from plots import data, rates, style, sweeps, timeline, trace, utilisation
 
-CHUNKS = 16  # of a timeline, from the first one on: more cannot be told apart
+CHUNKS = 16  # of a timeline: more cannot be told apart
 
 
 def pictures(reports, timelines):
@@ -31,8 +31,9 @@ def pictures(reports, timelines):
     if targets:
         yield "ratios", rates.ratios(targets, next(iter(reports.values()))["machine"])
     for name, path in timelines.items():
-        stages = trace.by_stage(trace.read(path), CHUNKS)
-        if stages:
+        events = trace.read(path)
+        if trace.tracks(events["traceEvents"]):
+            stages = trace.by_stage(events, trace.stride(events, CHUNKS))
             yield f"{name}_timeline", timeline.draw(stages, name)
 
 

@@ -96,11 +96,13 @@ def print_comparison(case, comparison):
 
 def print_figures(figures):
     """Print a table of figures: value, target, met or not."""
-    print(f"{'figure':44} {'value':>9} {'unit':26} {'target':>10}")
+    print(f"{'figure':44} {'value':>9} {'unit':26} {'quartiles':>15} {'n':>3} {'target':>10}")
     for figure in figures:
         target = "" if figure["target"] is None else f"{figure['relation']} {figure['target']:g}"
         word = {True: "met", False: "NOT MET", None: ""}[figure["met"]]
-        print(f"{figure['name']:44} {figure['value']:9.3f} {figure['unit']:26} {target:>10} {word}")
+        apart = "{:.3f} {:.3f}".format(*figure["quartiles"]) if "quartiles" in figure else ""
+        print(f"{figure['name']:44} {figure['value']:9.3f} {figure['unit']:26} {apart:>15} "
+              f"{figure.get('rounds', ''):3} {target:>10} {word}")
 
 
 class Report:
@@ -122,7 +124,7 @@ class Report:
         print_comparison(case, comparison)
         return comparison
 
-    def figure(self, name, value, unit, target=None, relation=">="):
+    def figure(self, name, value, unit, target=None, relation=">=", spread=None):
         """Keep a figure.
 
         Parameters
@@ -137,12 +139,15 @@ class Report:
             What it should be; None: it only stands beside another.
         relation : str
             ">=", ">" or "<=": how the value should be to the target.
+        spread : dict, optional
+            `rounds.summary` of what the value is the median of.
         """
         met = {">=": lambda: value >= target, ">": lambda: value > target,
                "<": lambda: value < target, "<=": lambda: value <= target}
         self.figures.append({
             "name": name, "value": value, "unit": unit, "target": target, "relation": relation,
             "met": None if target is None else met[relation](),
+            **{key: spread[key] for key in ("quartiles", "rounds") if spread},
         })
 
     def ratio(self, case, peer, target=None, relation=">="):

@@ -2,10 +2,11 @@
 """The whole report of a machine by one command: JSON, tables, pictures, REPORT.md.
 
 Ceilings and pipelines (``headrace bench``), transfers from and to the GPU, the truth of overlap and
-gain, throughput against options, peers, a timeline; then a second pass of what gives ratios, and
-how well the two agree. Without a GPU the same for the host. A step that fails, or for which there
-is no time left, is told, and the rest goes on; the exit status is 1 if there was one. The table of
-figures is printed last. Pictures need Matplotlib; they can be drawn later by ``bench/plot.py``.
+gain, throughput against options, peers, a timeline; then a second pass of what gives ratios, in
+processes of its own, and how well the two agree. Without a GPU the same for the host. A step that
+fails, or for which there is no time left, is told, and the rest goes on; the exit status is 1 if
+there was one. The table of figures is printed last. Pictures need Matplotlib; they can be drawn
+later by ``bench/plot.py``.
 """
 
 import argparse
@@ -27,6 +28,7 @@ BENCH = os.path.dirname(os.path.abspath(__file__))
 SECOND = "second_pass"
 FOR_PICTURES_S = 45
 BENCH_BYTES = 1 << 30  # of its many cases: they are to end in time
+FEW_BYTES = 1 << 29  # where some are slow: peers, and settings of the sweep
 
 
 @dataclasses.dataclass
@@ -67,15 +69,18 @@ def script(name, *words):
 def steps_with_ratios(given, device, folder):
     """Return the steps that both passes have; their reports go to a folder."""
     size = ["--size", str(given.size), "--device", device]
+    few = ["--size", str(min(given.size, FEW_BYTES)), "--device", device]
+    short = ["--seconds", "3"] if given.quick else []
     peers, bench, transfers = (os.path.join(folder, f"{name}.json")
                                for name in ("peers", "bench", "gpu_transfers"))
+    tried = ["--tried", os.path.join(given.outdir, "peers.json")] if folder != given.outdir else []
     return [
-        Step("peers", script("peers/gpu_peers.py", given.headrace, peers, *size, "--rounds",
-                             "3" if given.quick else "5"), peers),
+        Step("peers", script("peers/gpu_peers.py", given.headrace, peers, *few, *short, *tried),
+             peers),
         Step("bench", [given.headrace, "bench", "--json", bench, "--size",
                        str(min(given.size, BENCH_BYTES)), "--device", device], bench),
-        Step("gpu_transfers", script("cases/gpu_transfers.py", given.headrace, transfers, *size),
-             transfers),
+        Step("gpu_transfers", script("cases/gpu_transfers.py", given.headrace, transfers, *size,
+                                     *short), transfers),
     ]
 
 
@@ -87,8 +92,9 @@ def steps_once(given, device, folder):
     return [
         Step("overlap_truth", script("cases/overlap_truth.py", given.headrace, truth, "--device",
                                      device), truth),
-        Step("sweep", script("cases/sweep.py", given.headrace, sweep, "--size", str(given.size),
-                             "--device", device, "--quick", "--rounds", "3"), sweep),
+        Step("sweep", script("cases/sweep.py", given.headrace, sweep, "--size",
+                             str(min(given.size, FEW_BYTES)), "--device", device, "--quick"),
+             sweep),
         Step("timeline", [given.headrace, "run", inputs.frames(given.size), sink, "--device",
                           device, "--kernel", "scale:f32,2,1", "--no-tuned", "--trace", trace],
              trace),
@@ -100,12 +106,12 @@ def run(step, until):
     """Run a step, and end it when the time is over."""
     print(f"\n== {step.name}: {' '.join(step.command)}", flush=True)
     begun = time.monotonic()
+    if step.makes and os.path.exists(step.makes):
+        os.unlink(step.makes)  # what an earlier run left is not what this one found
     if begun >= until:
         step.status = "no time was left"
         print(step.status)
         return
-    if step.makes and os.path.exists(step.makes):
-        os.unlink(step.makes)  # what an earlier run left is not what this one found
     process = subprocess.Popen(step.command, start_new_session=True)
     try:
         status = process.wait(timeout=until - begun)
@@ -130,20 +136,26 @@ def draw(given, until):
 
 
 def agreements(first, second):
-    """Return, by report, the rows of `agreement.compare`."""
-    return {name: agreement.compare(first[name], second[name]) for name in second if name in first}
+    """Return the rows of `agreement.compare` of all reports, and what only one of two has."""
+    both = [name for name in second if name in first]
+    rows = [row._replace(name=f"{name}: {row.name}") for name in both
+            for row in agreement.compare(first[name], second[name])]
+    once = [f"{name}: {ratio}" for name in both
+            for ratio in agreement.only_once(first[name], second[name])]
+    return rows, once
 
 
-def print_last(reports, rows, steps):
+def print_last(reports, rows, once, steps):
     """Print the table of figures, how well the passes agree, and what failed."""
     for name, report in reports.items():
         print(f"\n== {name}")
         print_figures(report.get("figures", []) + report_md.figures_of_bench(report))
-    everything = [(f"{name}: {row[0]}", *row[1:]) for name, of in rows.items() for row in of]
-    print(f"\n{agreement.verdict(everything)}")
-    for name, one, other, spread in agreement.beyond(everything):
-        told = "" if spread is None else f"{100 * spread:6.1f} %"
-        print(f"  {name[:86]:86} {one:8.3f} {other:8.3f} {told}")
+    print(f"\n{agreement.verdict(rows)}")
+    for row in agreement.beyond(rows):
+        told = "" if row.spread is None else f"{100 * row.spread:6.1f} %"
+        print(f"  {row.name[:86]:86} {row.first:8.3f} {row.second:8.3f} {told}")
+    for name in once:
+        print(f"  {name}: measured in one pass only")
     for step in steps:
         if step.status:
             print(f"{step.name}: FAILED, {step.status}")
@@ -157,23 +169,24 @@ def main():
     os.environ["PATH"] = os.path.dirname(given.headrace) + os.pathsep + os.environ["PATH"]
     device = given.device or next(iter(inputs.gpus()[0]), "host")
     until = last - min(FOR_PICTURES_S, given.limit / 4)
-    again = os.path.join(given.outdir, SECOND)
-    os.makedirs(again, exist_ok=True)
+    second = os.path.join(given.outdir, SECOND)
+    os.makedirs(second, exist_ok=True)
     steps = []
     if given.only != "second":
         steps += steps_with_ratios(given, device, given.outdir)
         steps += steps_once(given, device, given.outdir)
     if given.only != "first":
         steps += [dataclasses.replace(step, name=f"{step.name}, second pass")
-                  for step in steps_with_ratios(given, device, again)]
+                  for step in steps_with_ratios(given, device, second)]
     for step in steps:
         run(step, until)
     pictures = draw(given, last)
     reports, _ = data.read(given.outdir)
-    rows = agreements(reports, data.read(again)[0])
+    rows, once = agreements(reports, data.read(second)[0])
     told = steps + ([pictures] if pictures else [])
-    report_md.write(given.outdir, reports, rows, told)
-    print_last(reports, rows, told)
+    again = f"--size {given.size} --device {device}" + (" --quick" if given.quick else "")
+    report_md.write(given.outdir, reports, report_md.About(rows, once, told, again))
+    print_last(reports, rows, once, told)
     print(f"{time.monotonic() - begun:.0f} s; {os.path.join(given.outdir, 'REPORT.md')}")
     sys.exit(any(step.status for step in told))
 

@@ -2,7 +2,8 @@
 """Transfers from and to a GPU, beside what its driver reaches alone with the same memory.
 
 One process measures ceilings (plain asynchronous copies of pinned memory) and pipelines in turn,
-and compares the contents after each run; see ``bench/programs/gpu_transfers.c``. The file is a tar
+round by round, and compares the contents in the first one; see ``bench/programs/gpu_transfers.c``.
+Ratios are medians of those of rounds, in which both sides run next to each other. The file is a tar
 of real files in the page cache (or a tmpfs, where TMPDIR is one). A timeline of one run goes beside
 the report. Without a GPU there are no figures. ``--size 4G`` is better than the usual 1G.
 """
@@ -15,11 +16,12 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 import inputs  # noqa: E402
+import rounds  # noqa: E402
 from measure import cache  # noqa: E402
 from report import Report, arguments  # noqa: E402
 
 MIB = 1 << 20
-ROUNDS = 7
+SECONDS = 15  # for all rounds
 ENOUGH = 1.8  # times as long as the others: "about twice"
 MARGIN = 0.1  # between the gain that is measured and the one that is reported
 
@@ -27,6 +29,8 @@ MARGIN = 0.1  # between the gain that is measured and the one that is reported
 def add_options(parser):
     """Add the options of this case."""
     parser.add_argument("--device", help="instead of the first GPU; host: without ceilings")
+    parser.add_argument("--seconds", type=float, default=SECONDS,
+                        help=f"for all rounds, at least 5 ({SECONDS})")
 
 
 def measure(given, device, *only):
@@ -37,7 +41,8 @@ def measure(given, device, *only):
     for path in (tar,) if only else (tar, packed):
         cache(path)
     os.sync()
-    said = subprocess.run([program, device, tar, packed, str(-(-given.size // MIB)), str(ROUNDS),
+    seconds = getattr(given, "seconds", SECONDS)
+    said = subprocess.run([program, device, tar, packed, str(-(-given.size // MIB)), str(seconds),
                            beside, *only], check=True, stdout=subprocess.PIPE, text=True).stdout
     return json.loads(said)
 
@@ -75,25 +80,35 @@ def lead(sample):
     return longest[0] / longest[1] if longest[1] else 0.0
 
 
+def beside_ceiling(case):
+    """Return the `rounds.summary` of how much of the ceiling beside it a pipeline reached."""
+    work = (case["link_bytes"] or case["bytes_in"]) / case["beside"]["bytes"]
+    return rounds.summary([work * ceiling["wall_ns"] / sample["wall_ns"] for sample, ceiling
+                           in zip(case["samples"], case["beside"]["samples"])])
+
+
 def rate_figures(report, ceilings):
-    """Judge the rates by the ceilings; a ceiling is the better one of its two sizes of pieces."""
+    """Judge the rates, each by the ceiling that ran beside it in each round."""
     best = {}
     for name, ceiling in ceilings.items():
         way = name.partition(",")[0]
         best[way] = max(best.get(way, 0), ceiling["gigabytes_per_s"])
     for way, rate in best.items():
         report.figure(f"ceiling: {way}", rate, "GB/s")
-    for name, way, target in (("cached file to device", "H2D", 0.85),
-                              ("pinned memory to device", "H2D", None),
-                              ("pageable memory to device", "H2D", None),
-                              ("memory, reduction, device", "H2D", None),
-                              ("device to pinned memory", "D2H", 0.9),
-                              ("device to pageable memory", "D2H", None),
-                              ("memory, kernel, memory", "both directions", 0.85),
-                              ("memory, kernel, memory: 16 MiB", "both directions", None)):
+    for name, target in (("cached file to device", 0.85),
+                         ("pinned memory to device", None),
+                         ("pageable memory to device", None),
+                         ("memory, reduction, device", None),
+                         ("device to pinned memory", 0.9),
+                         ("device to pageable memory", None),
+                         ("memory, kernel, memory", 0.85),
+                         ("memory, kernel, memory: 16 MiB", None)):
         case = report.cases[name]
-        if way in best:
-            report.figure(name, case["gigabytes_per_s"] / best[way], f"of {way}", target)
+        if "beside" in case:
+            reached = beside_ceiling(case)
+            report.figure(name, reached["median"],
+                          f"of {case['beside']['ceiling'].partition(',')[0]}", target,
+                          spread=reached)
         report.figure(f"{name}: cores busy", case["cores_busy"], "CPU s / s")
     frames = report.cases["zstd frames to device"]
     report.figure("zstd frames to device", frames["bytes_out"] / frames["wall_s"]["median"] / 1e9,
@@ -108,22 +123,25 @@ def overlap_figures(report, judged):
         report.figure(f"slowest beside next: {name}", case["lead_median"], "times as long")
         report.figure(f"overlap, twice as long: {name}", case["overlap_median"],
                       "efficiency" if twice else "not twice as long",
-                      0.95 if twice and judged else None)
+                      0.95 if twice and judged else None,
+                      spread=rounds.summary([sample["overlap"] for sample in case["samples"]]))
 
 
 def gain_figures(report, judged):
     """Compare the gain that a deep run reports with the one against a run of depth 1."""
-    for name, shallow in (("memory, kernel, memory", "memory, kernel, memory: depth 1"),
-                          ("memory, kernel, memory: 16 MiB",
-                           "memory, kernel, memory: 16 MiB, depth 1")):
+    for name, words in (("memory, kernel, memory", "default"),
+                        ("memory, kernel, memory: 16 MiB", "16 MiB")):
         deep = report.cases[name]
-        told = deep["gain_median"]
-        seen = report.cases[shallow]["wall_s"]["median"] / deep["wall_s"]["median"]
-        deep["gain_measured"] = seen
-        chunk = f"{deep['samples'][0]['chunk_bytes'] // MIB} MiB"
-        report.figure(f"gain, {chunk}: reported", told, "times")
-        report.figure(f"gain, {chunk}: measured", seen, "times")
-        report.figure(f"gain, {chunk}: difference", abs(seen / told - 1), "of the reported",
+        shallow = report.cases[name + (", depth 1" if words == "16 MiB" else ": depth 1")]
+        told = rounds.summary([sample["gain"] for sample in deep["samples"]])
+        seen = rounds.summary([alone["wall_ns"] / sample["wall_ns"] for sample, alone
+                               in zip(deep["samples"], shallow["samples"])])
+        apart = statistics.median(alone["wall_ns"] / sample["wall_ns"] / sample["gain"]
+                                  for sample, alone in zip(deep["samples"], shallow["samples"]))
+        deep["gain_measured"] = seen["median"]
+        report.figure(f"gain, chunks {words}: reported", told["median"], "times", spread=told)
+        report.figure(f"gain, chunks {words}: measured", seen["median"], "times", spread=seen)
+        report.figure(f"gain, chunks {words}: difference", abs(apart - 1), "of the reported",
                       MARGIN if judged else None, "<=")
 
 

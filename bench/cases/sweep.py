@@ -1,25 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
 """Throughput against chunk size, depth, streams and threads, of a raw and a zstd file.
 
-``headrace run`` moves a cached file to device: (without a GPU to null:); one option is varied, the
-others have their defaults, which are measured, too. All settings of a file are run in turn, round
-by round. Wall seconds are those that the run tells of itself, without the start of the process;
-CPU seconds are the process's. With streams, a kernel runs, which is what they are for. What arrives
-is checked by its CRC-32 before.
+``headrace.Pipeline`` moves a cached file to memory of the device (without a GPU to nowhere); one
+option is varied, the others have their defaults, which are measured, too. All are in one process,
+so that none pays for its start, and in turn, round by round. With streams, a kernel runs, which is
+what they are for. What arrives is checked by its CRC-32 before.
 """
 
 import os
-import resource
 import statistics
 import sys
+import time
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+BENCH = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
+sys.path[:0] = [BENCH, os.path.join(BENCH, "peers")]
 import inputs  # noqa: E402
+import ours  # noqa: E402
 from measure import cache  # noqa: E402
 from report import Report, arguments, size_of  # noqa: E402
 
 KERNEL = "scale:f32,2,1"
 DEFAULT = "default"
+SLOW_S = 0.3  # for a run: it is not repeated before, nor in each round
+FEW = 3
+WORDS = {"chunk": "chunk_size", "depth": "depth", "streams": "streams"}
 VALUES = {
     "chunk": ("256K", "512K", "1M", "2M", "4M", "8M", "16M", "32M", "64M"),
     "depth": ("1", "2", "4", "8", "16", "32"),
@@ -42,32 +46,38 @@ def add_options(parser):
 
 
 def settings(form, quick):
-    """Return pairs of option and value; None is the default of all."""
+    """Return pairs of option and value; of what has no kernel there is one default."""
     cpus = len(os.sched_getaffinity(0))
     of_option = QUICK if quick else VALUES
     pairs = [(option, value) for option, values in of_option.items() for value in values
              if (option != "threads" or int(value) <= cpus)
              and (option != "streams" or form == "raw")]
-    return [(option, DEFAULT) for option in dict.fromkeys(option for option, _ in pairs)] + pairs
+    return [("chunk", DEFAULT), *([("streams", DEFAULT)] if form == "raw" else []), *pairs]
 
 
-def command_of(path, sink, device, option, value):
-    """Return the command line of one setting."""
-    command = ["headrace", "run", path, sink, "--device", device]
-    if option == "streams":
-        command += ["--kernel", KERNEL]
-    return command if value == DEFAULT else [*command, f"--{option}", value]
+class Runs:
+    """Runs of one file, each by the context that its threads want."""
 
+    def __init__(self, path, n_bytes, device):
+        self.path, self.n_bytes, self.device = path, n_bytes, device
+        self.package = ours.found("headrace")
+        self.contexts = {}
 
-def run(command, n_bytes):
-    """Run once; return wall and CPU seconds, and what the run tells of itself."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    told = inputs.stats_of(*command)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    if told["stages"]["write"]["bytes_out"] != n_bytes:
-        raise SystemExit(f"{' '.join(command)}: not all bytes arrived")
-    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return told["wall_ns"] / 1e9, cpu, told
+    def once(self, option, value):
+        """Run once; return wall and CPU seconds, and what the run tells of itself."""
+        threads = size_of(value) if option == "threads" else 0
+        if threads not in self.contexts:
+            self.contexts[threads] = self.package.Context(threads=threads)
+        setting = {WORDS[option]: size_of(value)} if option in WORDS and value != DEFAULT else {}
+        sink = self.package.NULL if self.device == "host" else self.package.DeviceMemory()
+        cpu, wall = time.process_time(), time.perf_counter()
+        told = self.package.Pipeline(
+            self.path, sink, kernels=[KERNEL] if option == "streams" else [], device=self.device,
+            context=self.contexts[threads], **setting).run()
+        taken = time.perf_counter() - wall, time.process_time() - cpu
+        if told.bytes_out != self.n_bytes:
+            raise SystemExit(f"{self.path}, {option} {value}: not all bytes arrived")
+        return (*taken, told)
 
 
 def point(runs, value, n_bytes):
@@ -75,8 +85,8 @@ def point(runs, value, n_bytes):
     walls = [wall for wall, _, _ in runs]
     wall, told = statistics.median(walls), runs[-1][2]
     return {"label": value, "value": None if value == DEFAULT else size_of(value),
-            "chunk_bytes": told["chunk_bytes"], "slots": told["slots"],
-            "bottleneck": told["bottleneck"], "overlap": told["overlap"],
+            "chunk_bytes": told.chunk_size, "slots": told.depth, "bottleneck": told.bottleneck,
+            "overlap": told.overlap,
             "wall_s": {"median": wall, "min": min(walls), "max": max(walls)},
             "cpu_s_median": statistics.median(cpu for _, cpu, _ in runs),
             "gigabytes_per_s": n_bytes / wall / 1e9}
@@ -86,16 +96,20 @@ def sweep(form, path, n_bytes, given, device):
     """Measure all settings of a file, and return the points of each option."""
     sink = "null:" if device == "host" else "device:"
     todo = settings(form, given.quick)
-    runs = {pair: [] for pair in todo}
+    source = Runs(path, n_bytes, device)
     cache(path)
-    for turn in range(given.rounds + 1):
-        for option, value in todo:
-            taken = run(command_of(path, sink, device, option, value), n_bytes)
-            if turn:
-                runs[option, value].append(taken)
-    points = {}
+    runs = {(option, value): [source.once(option, value)] for option, value in todo}  # to warm up
+    slow = {pair for pair, [taken] in runs.items() if taken[0] > SLOW_S}
+    for turn in range(given.rounds):
+        for pair in todo[:: -1 if turn % 2 else 1]:
+            if pair not in slow:
+                source.once(*pair)  # it leases what the next one needs
+            if pair not in slow or turn < FEW:
+                runs[pair].append(source.once(*pair))
+    points = {option: [point(runs["chunk", DEFAULT][1:], DEFAULT, n_bytes)]
+              for option, _ in todo if option not in ("chunk", "streams")}
     for (option, value), taken in runs.items():
-        points.setdefault(option, []).append(point(taken, value, n_bytes))
+        points.setdefault(option, []).append(point(taken[1:], value, n_bytes))
     return {option: {"file": form, "sink": sink, "device": device, "bytes": n_bytes,
                      "kernel": KERNEL if option == "streams" else None, "points": values}
             for option, values in points.items()}
@@ -120,7 +134,14 @@ def print_points(name, points):
 def main():
     """Measure, check, write."""
     given = arguments(__doc__, add_options)
+    ours.use_build(given.headrace)
     report = Report()
+    why = ours.why_no_headrace()
+    if why:
+        print(f"not run: {why}")
+        report.cases["sweep"] = {"not_run": why}
+        report.write(given.report)
+        return
     gpus, why = inputs.gpus()
     device = given.device or next(iter(gpus), "host")
     if device == "host":

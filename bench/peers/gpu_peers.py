@@ -2,12 +2,16 @@
 """Cached files to a GPU: headrace beside what people use today, all in one process, in turn.
 
 Three families: a raw file, a safetensors file, zstd files of many frames; the decoded bytes are the
-same. What arrives is compared, on the GPU, with what a plain copy brought. Ceilings are measured
-in the same run: the link by copies back to back, reads by fio. What is not installed, or fails, is
-reported with the reason. ``bench/peers/site.sh`` gathers packages for a machine without a registry.
-Without a GPU what can run does so on the host.
+same. Each peer is run beside headrace, round by round, and so is a plain copy of pinned memory,
+which is the ceiling; ratios are medians of those of rounds (``bench/rounds.py``). What arrives is
+compared once, on the GPU, with what a plain copy brought. The link by copies back to back and reads
+by fio are told, too. What is not installed, or fails, is reported with the reason.
+``bench/peers/site.sh`` gathers packages for a machine without a registry. Without a GPU what can
+run does so on the host.
 """
 
+import gc
+import json
 import os
 import signal
 import subprocess
@@ -19,17 +23,18 @@ import encoded  # noqa: E402
 import forms  # noqa: E402
 import ours  # noqa: E402
 import raw  # noqa: E402
+import rounds  # noqa: E402
 import tensors  # noqa: E402
 from measure import cache  # noqa: E402
 from report import Report, arguments  # noqa: E402
-from work import Work, found, in_turn, summary, timed, why_not  # noqa: E402
+from work import Work, found, ready, reason, summary, timed, why_not  # noqa: E402
 
 OURS = "headrace"
 TRIAL_BYTES = 64 << 20
 TRIAL_SECONDS = 60
 FAMILIES = {
     "raw": (ours.Load, ours.LoadNew, *raw.PEERS),
-    "safetensors": (ours.LoadTensors, *tensors.PEERS),
+    "safetensors": (ours.LoadTensors, raw.Pinned, *tensors.PEERS),
     **{form: (ours.Load, *encoded.PEERS) for form in forms.FRAMES},
 }
 
@@ -37,7 +42,10 @@ FAMILIES = {
 def add_options(parser):
     """Add the options of this script."""
     parser.add_argument("--device", help="cuda:N, or host (cuda:0 where PyTorch sees it)")
-    parser.add_argument("--rounds", type=int, default=5, help="how often each is measured (5)")
+    parser.add_argument("--seconds", type=float, default=45,
+                        help="for all rounds; each pair has at least 5 (45)")
+    parser.add_argument("--tried", metavar="REPORT",
+                        help="an earlier one of the same: what ran there is not tried before")
     parser.add_argument("--trial", metavar="FORM:NAME", help="only whether one peer runs at all")
 
 
@@ -68,7 +76,7 @@ def trial(given, work):
     form, _, name = given.trial.partition(":")
     peer = next(kind for kind in FAMILIES[form] if kind.name == name)(work, form)
     peer.prepare()
-    timed(work, peer)
+    timed(work, peer, verify=True)
     peer.close()
 
 
@@ -95,38 +103,78 @@ def tried(given, device, peers):
     return {key: reason_of(process) for key, process in running.items()}
 
 
+def known(path, keys):
+    """Return, by an earlier report, the reasons against peers; None: it was not measured there."""
+    if not path or not os.path.exists(path):
+        return dict.fromkeys(keys)
+    with open(path, encoding="utf-8") as file:
+        cases = json.load(file)["cases"]
+    return {(form, name): "" if name in cases.get(form, {})
+            else cases.get(f"{form}: {name}", {}).get("not_run") for form, name in keys}
+
+
 def chosen(given, work, not_run):
     """Return the peers of each family that can run; the others go to not_run."""
     made = {form: [kind(work, form) for kind in kinds] for form, kinds in FAMILIES.items()}
     why = {(form, peer.name): peer.why_not() for form, peers in made.items() for peer in peers}
-    why.update(tried(given, work.device, [
+    why.update(known(given.tried, [
         (form, peer.name) for form, peers in made.items() for peer in peers
         if peer.foreign and not why[form, peer.name]]))
-    for (form, name), reason in why.items():
-        if reason:
-            not_run(form, name, reason)
+    why.update(tried(given, work.device, [key for key, against in why.items() if against is None]))
+    for (form, name), against in why.items():
+        if against:
+            not_run(form, name, against)
     return {form: [peer for peer in peers if not why[form, peer.name]]
             for form, peers in made.items()}
 
 
-def measure(given, work, report):
-    """Measure the families one after the other."""
-    def not_run(form, name, reason):
-        print(f"{form}: {name}: not run, {reason}", flush=True)
-        report.cases[f"{form}: {name}"] = {"not_run": reason}
-
-    for form, peers in chosen(given, work, not_run).items():
-        cache(work.paths[form])
-        runs = in_turn(work, peers, given.rounds,
-                       lambda name, reason, form=form: not_run(form, name, reason))
-        if OURS not in runs:
+def duels_of(work, families, not_run):
+    """Return pairs of headrace and each peer that does what it should."""
+    duels = []
+    for form, peers in families.items():
+        good = ready(work, peers,
+                     lambda name, against, form=form: not_run(form, name, against))
+        if not good or good[0].name != OURS:
             raise SystemExit(f"{form}: headrace itself did not run")
-        cases = {name: summary(pairs, work.n_bytes) for name, pairs in runs.items()}
-        first = cases[OURS]["wall_s"]["median"]
-        cases["ratios"] = {name: case["wall_s"]["median"] / first
-                           for name, case in cases.items() if name != OURS}
-        report.add(form, {name: {"command": name, **case} if name != "ratios" else case
-                          for name, case in cases.items()})
+        mine, *others = good
+        if not others:
+            not_run(form, OURS, "there is nothing to measure it beside")
+        duels += [rounds.Duel(lambda mine=mine: timed(work, mine),
+                              lambda peer=peer: timed(work, peer), (form, peer.name))
+                  for peer in others]
+    return duels
+
+
+def family_of(duels, n_bytes):
+    """Return the case of a family: each peer, and how many times headrace's time it took."""
+    mine = [run for duel in duels for run in duel.runs[0]]
+    cases = {OURS: {"command": OURS, **summary(mine, n_bytes)}}
+    for duel in duels:
+        name = duel.about[1]
+        cases[name] = {"command": name, **summary(duel.runs[1], n_bytes), "ratio": duel.ratio(),
+                       "rounds_s": duel.rounds}
+    cases["ratios"] = {name: case["ratio"]["median"] for name, case in cases.items()
+                       if "ratio" in case}
+    return cases
+
+
+def measure(given, work, report):
+    """Measure all families, each peer beside headrace."""
+    def not_run(form, name, against):
+        print(f"{form}: {name}: not run, {against}", flush=True)
+        report.cases[f"{form}: {name}"] = {"not_run": against}
+
+    families = chosen(given, work, not_run)
+    duels = duels_of(work, families, not_run)
+    gc.freeze()  # all that was imported: collections before runs would take long
+    rounds.in_turn(duels, given.seconds, lambda duel, error: not_run(*duel.about, reason(error)))
+    for form in families:
+        of_form = [duel for duel in duels if duel.about[0] == form]
+        if of_form:
+            report.add(form, family_of(of_form, work.n_bytes))
+    for peers in families.values():
+        for peer in peers:
+            peer.close()
 
 
 def add_ceilings(work, report):
@@ -140,17 +188,17 @@ def add_ceilings(work, report):
         report.figure(f"ceiling: {way}", rate, "GB/s")
     for way, rate in reads.items():
         report.figure(f"ceiling: cached reads by fio, {way}", rate, "GB/s")
-    return link.get("H2D")
 
 
-def judge(report, link):
+def judge(report):
     """Add the figures: how much of the link, and how many times our time."""
     for form in FAMILIES:
-        cases = report.cases[form]
-        if link and not form.startswith("zstd"):
-            report.figure(f"{form}: {OURS}", cases[OURS]["gigabytes_per_s"] / link, "of H2D")
-        for name, ratio in cases["ratios"].items():
-            report.figure(f"{form}: {name}", ratio, "peer / headrace")
+        for name, case in report.cases.get(form, {}).items():
+            if "ratio" not in case:
+                continue
+            of_link = name == raw.CEILING
+            report.figure(f"{form}: {OURS if of_link else name}", case["ratio"]["median"],
+                          "of H2D" if of_link else "peer / headrace", spread=case["ratio"])
 
 
 def main():
@@ -174,9 +222,9 @@ def main():
                  "zstandard"):
         if not why_not(name):
             report.machine[name] = getattr(found(name), "__version__", "")
-    link = add_ceilings(work, report)
+    add_ceilings(work, report)
     measure(given, work, report)
-    judge(report, link)
+    judge(report)
     report.write(given.report)
 
 

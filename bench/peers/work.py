@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the peers share: the work, what a peer is, and how all are measured in turn."""
+"""What the peers share: the work, what a peer is, and how one is run."""
 
 import dataclasses
 import gc
 import importlib
-import itertools
 import multiprocessing
 import os
 import statistics
@@ -171,22 +170,28 @@ def cpu_seconds():
     return total
 
 
-def timed(work, peer):
-    """Run a peer once, compare, and return wall and CPU seconds."""
-    work.clear()
+def timed(work, peer, verify=False):
+    """Run a peer once and return wall and CPU seconds; verify: compare what arrived."""
+    if verify:
+        work.clear()
     gc.collect()
     work.synchronize()
     cpu, wall = cpu_seconds(), time.perf_counter()
     made = peer.run()
     work.synchronize()
     taken = time.perf_counter() - wall, cpu_seconds() - cpu
-    if not work.arrived(made):
+    if verify and not work.arrived(made):
         raise RuntimeError("other bytes arrived than the file has")
     return taken
 
 
-def in_turn(work, peers, rounds, failed):
-    """Measure peers A/B/A/B, after one round to warm up.
+def reason(error):
+    """Return what a report tells of a peer that failed."""
+    return f"failed: {type(error).__name__}: {error}"
+
+
+def ready(work, peers, failed):
+    """Prepare peers, and run each once, to warm up and to verify it.
 
     Parameters
     ----------
@@ -194,37 +199,23 @@ def in_turn(work, peers, rounds, failed):
         What they do.
     peers : list of Peer
         Those that can run.
-    rounds : int
-        How often each is measured.
     failed : callable
-        Told name and reason of each that fails; it is left out from there on.
+        Told name and reason of each that fails; it is left out.
 
     Returns
     -------
-    dict of str to list
-        Wall and CPU seconds of each run, by name, in the order of the peers.
+    list of Peer
+        The others.
     """
-    runs = {peer.name: [] for peer in peers}
-
-    def attempt(peer, step):
-        if peer.name not in runs:
-            return None
+    good = []
+    for peer in peers:
         try:
-            return step()
+            peer.prepare()
+            timed(work, peer, verify=True)
+            good.append(peer)
         except Exception as error:  # noqa: BLE001 - code of others; the rest is to be measured
-            failed(peer.name, f"failed: {type(error).__name__}: {error}")
-            del runs[peer.name]
-            return None
-
-    for peer in peers:
-        attempt(peer, peer.prepare)
-    for turn, peer in itertools.product(range(rounds + 1), peers):
-        taken = attempt(peer, lambda peer=peer: timed(work, peer))
-        if taken and turn:
-            runs[peer.name].append(taken)
-    for peer in peers:
-        peer.close()
-    return runs
+            failed(peer.name, reason(error))
+    return good
 
 
 def summary(runs, n_bytes):

@@ -51,13 +51,14 @@ def sweeps(report):
 
 
 def beside_ceiling(report):
-    """List pipelines whose ceiling was measured: name, GB/s, and GB/s and name of the ceiling.
+    """List pipelines whose ceiling was measured: name, GB/s, GB/s and name of the ceiling, and how
+    much of it was reached, which is the median of rounds.
 
     A report of ``headrace bench`` tells it of each pipeline, one of a case by figures "of CEILING".
     """
     if "pipelines" in report:
         return [(one["name"], one["gigabytes_per_s"], one["ceiling_gigabytes_per_s"],
-                 one["ceiling"])
+                 one["ceiling"], one["efficiency"])
                 for one in report["pipelines"] if "ceiling_gigabytes_per_s" in one]
     ceilings = {figure["name"][len("ceiling: "):]: figure["value"] for figure in report["figures"]
                 if figure["name"].startswith("ceiling: ")}
@@ -66,7 +67,8 @@ def beside_ceiling(report):
         case = report["cases"].get(figure["name"], {})
         ceiling = figure["unit"][len("of "):]
         if figure["unit"].startswith("of ") and ceiling in ceilings and "gigabytes_per_s" in case:
-            found.append((figure["name"], case["gigabytes_per_s"], ceilings[ceiling], ceiling))
+            found.append((figure["name"], case["gigabytes_per_s"], ceilings[ceiling], ceiling,
+                          figure["value"]))
     return found
 
 

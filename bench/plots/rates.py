@@ -9,13 +9,13 @@ OURS = "headrace"
 def ceilings(rows, machine):
     """A bar for each pipeline, a mark at what its slowest part reaches alone."""
     picture, [[axes]] = style.figure(7.5, 0.34 * len(rows) + 1.1)
-    for place, (_, rate, ceiling, _) in enumerate(rows):
+    for place, (_, rate, ceiling, _, reached) in enumerate(rows):
         axes.barh(place, rate, color=style.SKY, edgecolor="black", linewidth=0.4)
         axes.plot([ceiling] * 2, [place - 0.45, place + 0.45], color="black", linewidth=2)
-        axes.annotate(f"{rate:.3g} of {ceiling:.3g}: {100 * rate / ceiling:.0f} %",
+        axes.annotate(f"{rate:.3g} of {ceiling:.3g}: {100 * reached:.0f} %",
                       (max(rate, ceiling), place), (5, 0), textcoords="offset points",
                       va="center", fontsize=8)
-    axes.set_yticks(range(len(rows)), [f"{name}\n({of})" for name, _, _, of in rows], fontsize=8)
+    axes.set_yticks(range(len(rows)), [f"{name}\n({of})" for name, _, _, of, _ in rows], fontsize=8)
     axes.invert_yaxis()
     axes.margins(x=0.22)
     style.describe(picture, "GB/s; line: what the part in parentheses reaches alone", machine)
@@ -29,7 +29,8 @@ def peers(found, machine):
                                     height_ratios=heights)
     for (family, rows), [axes] in zip(found.items(), columns):
         _family(axes, family, rows)
-    style.describe(picture, "GB/s, decoded; then wall and CPU seconds", machine)
+    style.describe(picture, "GB/s, decoded; wall and CPU seconds; ×: times headrace's time, the "
+                            "median of rounds and quartiles", machine)
     return picture
 
 
@@ -44,16 +45,24 @@ def _family(axes, family, rows):
         ours, ceiling = name.startswith(OURS), "ceiling" in name
         bar = axes.barh(place, told["gigabytes_per_s"], edgecolor="black", linewidth=0.4,
                         color=style.BLUE if ours else "white" if ceiling else style.ORANGE,
-                        hatch="" if ours else "..." if ceiling else "///")
+                        hatch="" if ours else "\\\\\\" if ceiling else "///")
         axes.bar_label(bar, [f"{told['gigabytes_per_s']:.2f}   {told['wall_s']['median']:.3f} s, "
-                             f"{told['cpu_s_median']:.2f} s"], padding=3, fontsize=7)
+                             f"{told['cpu_s_median']:.2f} s{_times(told)}"], padding=3, fontsize=7)
     axes.set_yticks(range(len(rows)), [name for name, _, _ in rows], fontsize=7)
     for label, (name, _, _) in zip(axes.get_yticklabels(), rows):
         label.set_fontweight("bold" if name.startswith(OURS) else "normal")
     axes.set_ylim(len(rows) - 0.5, -0.5)
-    axes.margins(x=0.25)
+    axes.margins(x=0.45)
     axes.set_title(family, loc="left", fontweight="bold")
     axes.grid(axis="x")
+
+
+def _times(told):
+    """How many times headrace's time, with quartiles; empty where that was not measured."""
+    if "ratio" not in told:
+        return ""
+    low, high = told["ratio"]["quartiles"]
+    return f"   × {told['ratio']['median']:.2f} ({low:.2f} to {high:.2f})"
 
 
 def ratios(figures, machine):

@@ -99,23 +99,50 @@ def tracks(events):
     return found
 
 
-def by_stage(trace, n_chunks):
-    """Return, by stage, the lanes of spans, in the order of the pipeline; times in ms.
+def stride(trace, n_chunks):
+    """Return begin and end, in ms, of some chunks from the middle of what the last stage did.
 
     Parameters
     ----------
     trace : dict
         The parsed JSON.
     n_chunks : int
-        Spans of later chunks are left out.
+        How many; a timeline that has no more is meant as a whole.
+    """
+    *_, last = by_stage(trace).values()
+    spans = sorted(span for lane in last for span in lane)
+    if len(spans) <= n_chunks:
+        return 0.0, float("inf")
+    begin = (len(spans) - n_chunks) // 2
+    shown = spans[begin : begin + n_chunks]
+    return shown[0][0], max(start + length for start, length, _ in shown)
+
+
+def by_stage(trace, between=(0.0, float("inf"))):
+    """Return, by stage, the lanes of spans, in the order of the pipeline; times in ms.
+
+    Parameters
+    ----------
+    trace : dict
+        The parsed JSON.
+    between : tuple of float
+        Begin and end of what is shown, in ms: spans are cut there.
     """
     found = {}
     for _, spans in sorted(tracks(trace["traceEvents"]).items()):
-        shown = [(span["ts"] / 1e3, span["dur"] / 1e3, span["args"]["chunk"]) for span in spans
-                 if span["args"]["chunk"] < n_chunks]
+        shown = [cut for cut in (_cut(span, *between) for span in spans) if cut]
         if shown:
             found.setdefault(spans[0]["name"], []).append(shown)
     return found
+
+
+def _cut(span, begin, end):
+    """The part of a span that lies between two times, as its begin, length and chunk; or None."""
+    starts, stops = span["ts"] / 1e3, (span["ts"] + span["dur"]) / 1e3
+    if stops < begin or starts > end:
+        return None
+    starts = max(starts, begin)
+    return starts, min(stops, end) - starts, span["args"]["chunk"]
 
 
 def read(path):

@@ -15,14 +15,14 @@ enum {
 };
 
 const struct ceiling ceilings[N_CEILINGS] = {
-    {"H2D, 4 MiB", CEILING_H2D, 4 << 20},
-    {"H2D, 64 MiB", CEILING_H2D, 64 << 20},
-    {"D2H, 4 MiB", CEILING_D2H, 4 << 20},
-    {"D2H, 64 MiB", CEILING_D2H, 64 << 20},
-    {"both directions, 4 MiB", CEILING_BOTH, 4 << 20},
-    {"both directions, 64 MiB", CEILING_BOTH, 64 << 20},
-    {"D2D, 4 MiB", CEILING_D2D, 4 << 20},
-    {"D2D, 64 MiB", CEILING_D2D, 64 << 20},
+    [H2D_SMALL] = {"H2D, 4 MiB", CEILING_H2D, 4 << 20},
+    [H2D_LARGE] = {"H2D, 64 MiB", CEILING_H2D, 64 << 20},
+    [D2H_SMALL] = {"D2H, 4 MiB", CEILING_D2H, 4 << 20},
+    [D2H_LARGE] = {"D2H, 64 MiB", CEILING_D2H, 64 << 20},
+    [BOTH_SMALL] = {"both directions, 4 MiB", CEILING_BOTH, 4 << 20},
+    [BOTH_LARGE] = {"both directions, 64 MiB", CEILING_BOTH, 64 << 20},
+    [D2D_SMALL] = {"D2D, 4 MiB", CEILING_D2D, 4 << 20},
+    [D2D_LARGE] = {"D2D, 64 MiB", CEILING_D2D, 64 << 20},
 };
 
 /* ---- the driver ---- */

@@ -16,7 +16,18 @@ struct ceiling {
     uint64_t piece_size;
 };
 
-enum { N_CEILINGS = 8 };
+/* Small pieces, and large ones. */
+enum {
+    H2D_SMALL,
+    H2D_LARGE,
+    D2H_SMALL,
+    D2H_LARGE,
+    BOTH_SMALL,
+    BOTH_LARGE,
+    D2D_SMALL,
+    D2D_LARGE,
+    N_CEILINGS
+};
 extern const struct ceiling ceilings[N_CEILINGS];
 
 /* The driver of a device "cuda:N". Without it the device is the host, and the three functions below

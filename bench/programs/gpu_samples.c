@@ -56,5 +56,5 @@ void print_samples(const struct sample *samples, unsigned n_samples, bool has_st
         }
         printf("}");
     }
-    printf("]}");
+    printf("]");
 }

@@ -7,7 +7,7 @@
 
 /* With a comma behind it. */
 void print_number(const char *key, uint64_t value);
-/* The last member of an object, and the end of that; has_stats: of pipelines. */
+/* A member that is a list; has_stats: of pipelines. */
 void print_samples(const struct sample *samples, unsigned n_samples, bool has_stats);
 
 #endif

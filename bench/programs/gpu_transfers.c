@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Transfers from and to a device, beside what its driver reaches alone with the same memory: each
- * ceiling and each pipeline in turn, ROUNDS times after one to warm up, and the contents compared
- * after every run. Each run of a pipeline follows one of the same that does not count. Prints JSON.
- * A timeline of one more run goes to FOLDER.
+ * ceiling and each pipeline in turn, round by round until the time is over. A first round, which
+ * does not count, warms up and compares the contents after every run. In a round a pipeline runs next
+ * to the ceiling that it is compared with, before it or after it in turn, and behind one of its own
+ * that does not count. Prints JSON. A timeline of one more run goes to FOLDER.
  *
- * Usage: gpu_transfers DEVICE[,PEER] FILE FRAMES MIB ROUNDS FOLDER [ONLY]...
+ * Usage: gpu_transfers DEVICE[,PEER] FILE FRAMES MIB SECONDS FOLDER [ONLY]...
  *   DEVICE  cuda:N; another one (host) is measured without ceilings
  *   PEER    another backend's name of the same GPU: each pipeline runs by both in turn
  *   FILE    a cached file of at most MIB MiB
  *   FRAMES  the same bytes in many zstd frames; "-": there is none
  *   MIB     size of the transfers between memory and device
+ *   SECONDS for all rounds; there are at least 5
  *   ONLY    name of a pipeline: these alone, without ceilings and timeline */
 #include "gpu_transfers.h"
 
@@ -25,12 +27,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "gpu_ceilings.h"
 #include "gpu_parts.h"
 #include "gpu_samples.h"
 #include "gpu_ways.h"
 
-enum { MAX_ROUNDS = 100 };
+enum { LEAST_ROUNDS = 5, MAX_ROUNDS = 100 };
 
 struct bench {
     struct areas areas;
@@ -41,9 +42,11 @@ struct bench {
     const char *folder;
     char *const *only; /* n_only names; none: all */
     int n_only;
+    double seconds;
     unsigned n_rounds;
     struct sample ceilings[N_CEILINGS][MAX_ROUNDS];
     struct sample ways[N_WAYS][MAX_ROUNDS];
+    struct sample beside[N_WAYS][MAX_ROUNDS]; /* of the ceiling of each */
     struct sample peers[N_WAYS][MAX_ROUNDS];
 };
 
@@ -196,34 +199,55 @@ static void end_clock(struct sample *s)
     s->cpu_ns = cpu_ns() - s->cpu_ns;
 }
 
+/* verifies: clears before what is written, and compares the contents. */
 static void measure_way(const struct bench *b, const struct way *way, const char *device,
-                        struct sample *s)
+                        bool verifies, struct sample *s)
 {
     /* The one before may have had other sizes: now the context holds what this one leases. */
     way_run(way, &b->areas, b->loop, device, NULL, s);
-    way_prepare(way, &b->areas);
+    if (verifies)
+        way_prepare(way, &b->areas);
     begin_clock(s);
     way_run(way, &b->areas, b->loop, device, NULL, s);
     end_clock(s);
-    way_verify(way, &b->areas, s);
+    if (verifies)
+        way_verify(way, &b->areas, s);
 }
 
-static void measure_round(struct bench *b, unsigned round)
+static void measure_ceiling(const struct bench *b, const struct ceiling *ceiling, bool verifies,
+                            struct sample *s)
 {
-    for (int i = 0; has_ceilings(b) && i < N_CEILINGS; i++) {
-        struct sample *s = &b->ceilings[i][round];
-        ceiling_prepare(&ceilings[i], &b->areas);
-        begin_clock(s);
-        ceiling_run(&ceilings[i], &b->areas);
-        end_clock(s);
-        ceiling_verify(&ceilings[i], &b->areas);
-    }
+    if (verifies)
+        ceiling_prepare(ceiling, &b->areas);
+    begin_clock(s);
+    ceiling_run(ceiling, &b->areas);
+    end_clock(s);
+    if (verifies)
+        ceiling_verify(ceiling, &b->areas);
+}
+
+/* The pipeline beside its ceiling; odd rounds begin with the pipeline. */
+static void measure_pair(struct bench *b, int i, unsigned round, bool verifies)
+{
+    const bool has_beside = has_ceilings(b) && ways[i].beside;
+    if (has_beside && round % 2 == 0)
+        measure_ceiling(b, ways[i].beside, false, &b->beside[i][round]);
+    measure_way(b, &ways[i], b->device, verifies, &b->ways[i][round]);
+    if (has_beside && round % 2 == 1)
+        measure_ceiling(b, ways[i].beside, false, &b->beside[i][round]);
+    if (b->peer)
+        measure_way(b, &ways[i], b->peer, verifies, &b->peers[i][round]);
+}
+
+/* Odd rounds go backwards, so that neighbours that are compared come first in turn. */
+static void measure_round(struct bench *b, unsigned round, bool verifies)
+{
+    for (int i = 0; has_ceilings(b) && i < N_CEILINGS; i++)
+        measure_ceiling(b, &ceilings[i], verifies, &b->ceilings[i][round]);
     for (int i = 0; i < N_WAYS; i++) {
-        if (!is_wanted(b, &ways[i]))
-            continue;
-        measure_way(b, &ways[i], b->device, &b->ways[i][round]);
-        if (b->peer)
-            measure_way(b, &ways[i], b->peer, &b->peers[i][round]);
+        const int at = round % 2 ? N_WAYS - 1 - i : i;
+        if (is_wanted(b, &ways[at]))
+            measure_pair(b, at, round, verifies);
     }
 }
 
@@ -242,15 +266,28 @@ static void measure(struct bench *b)
     for (int i = 0; i < N_WAYS; i++)
         if (ways[i].tuned && is_wanted(b, &ways[i]))
             way_tune(&ways[i], &b->areas, b->loop, b->device);
-    measure_round(b, 0); /* to warm up: the next one writes over it */
-    for (unsigned round = 0; round < b->n_rounds; round++)
-        measure_round(b, round);
+    measure_round(b, 0, true); /* the next one writes over it */
+    const uint64_t until_ns = clock_ns() + (uint64_t)(b->seconds * 1e9);
+    while (b->n_rounds < MAX_ROUNDS && (b->n_rounds < LEAST_ROUNDS || clock_ns() < until_ns)) {
+        measure_round(b, b->n_rounds, false);
+        b->n_rounds++;
+    }
     for (int i = 0; i < N_WAYS; i++)
         if (ways[i].traced && b->n_only == 0)
             draw_timeline(b, &ways[i]);
 }
 
 /* ---- JSON ---- */
+
+static void print_beside(const struct bench *b, int i)
+{
+    if (!has_ceilings(b) || !ways[i].beside)
+        return;
+    printf(", \"beside\": {\"ceiling\": \"%s\", ", ways[i].beside->name);
+    print_number("bytes", ceiling_bytes(ways[i].beside, &b->areas));
+    print_samples(b->beside[i], b->n_rounds, false);
+    printf("}");
+}
 
 static void print_ways(const struct bench *b, const struct sample samples[][MAX_ROUNDS])
 {
@@ -264,6 +301,8 @@ static void print_ways(const struct bench *b, const struct sample samples[][MAX_
         print_number("link_bytes", way_bytes_of_link(&ways[i], &b->areas));
         print_number("kernels", ways[i].n_kernels);
         print_samples(samples[i], b->n_rounds, true);
+        print_beside(b, i);
+        printf("}");
         comma = ",";
     }
 }
@@ -279,6 +318,7 @@ static void print_all(const struct bench *b)
         printf("%s\n \"%s\": {", comma, ceilings[i].name);
         print_number("bytes", ceiling_bytes(&ceilings[i], &b->areas));
         print_samples(b->ceilings[i], b->n_rounds, false);
+        printf("}");
     }
     printf("}, \"pipelines\": {");
     print_ways(b, b->ways);
@@ -293,18 +333,18 @@ int main(int argc, char **argv)
 {
     static struct bench b;
     if (argc < 7)
-        stop("usage", "DEVICE[,PEER] FILE FRAMES MIB ROUNDS FOLDER [ONLY]...");
+        stop("usage", "DEVICE[,PEER] FILE FRAMES MIB SECONDS FOLDER [ONLY]...");
     b.device = strtok(argv[1], ",");
     b.peer = strtok(NULL, ",");
     b.areas.path = argv[2];
     b.areas.frames_path = strcmp(argv[3], "-") == 0 ? NULL : argv[3];
     b.areas.size = strtoull(argv[4], NULL, 10) << 20;
-    b.n_rounds = (unsigned)strtoul(argv[5], NULL, 10);
+    b.seconds = strtod(argv[5], NULL);
     b.folder = argv[6];
     b.only = argv + 7;
     b.n_only = argc - 7;
-    if (b.areas.size == 0 || b.n_rounds == 0 || b.n_rounds > MAX_ROUNDS)
-        stop("usage", "MIB must be at least 1, ROUNDS from 1 to 100");
+    if (b.areas.size == 0 || b.seconds <= 0)
+        stop("usage", "MIB must be at least 1, SECONDS above 0");
     for (int i = 0; i < b.n_only; i++)
         need_way(b.only[i]);
     set_up(&b);

@@ -3,18 +3,33 @@
 
 #include <string.h>
 
-#include "gpu_ceilings.h"
 #include "gpu_parts.h"
 
 enum { MAX_KERNELS = 256, CLEAR_BYTE = 0x5a };
 
 struct way ways[N_WAYS] = {
-    {.name = "cached file to device", .from = FROM_FILE, .to = ON_DEVICE},
-    {.name = "pinned memory to device", .from = PINNED, .to = ON_DEVICE},
-    {.name = "pageable memory to device", .from = PAGEABLE, .to = ON_DEVICE},
-    {.name = "device to pinned memory", .from = ON_DEVICE, .to = PINNED},
-    {.name = "device to pageable memory", .from = ON_DEVICE, .to = PAGEABLE},
+    {.name = "cached file to device",
+     .beside = &ceilings[H2D_LARGE],
+     .from = FROM_FILE,
+     .to = ON_DEVICE},
+    {.name = "pinned memory to device",
+     .beside = &ceilings[H2D_LARGE],
+     .from = PINNED,
+     .to = ON_DEVICE},
+    {.name = "pageable memory to device",
+     .beside = &ceilings[H2D_LARGE],
+     .from = PAGEABLE,
+     .to = ON_DEVICE},
+    {.name = "device to pinned memory",
+     .beside = &ceilings[D2H_LARGE],
+     .from = ON_DEVICE,
+     .to = PINNED},
+    {.name = "device to pageable memory",
+     .beside = &ceilings[D2H_LARGE],
+     .from = ON_DEVICE,
+     .to = PAGEABLE},
     {.name = "memory, kernel, memory",
+     .beside = &ceilings[BOTH_LARGE],
      .from = PINNED,
      .to = PINNED,
      .law = TURNED,
@@ -27,6 +42,7 @@ struct way ways[N_WAYS] = {
      .n_kernels = 1,
      .depth = 1},
     {.name = "memory, kernel, memory: 16 MiB",
+     .beside = &ceilings[BOTH_LARGE],
      .from = PINNED,
      .to = PINNED,
      .law = TURNED,
@@ -52,6 +68,7 @@ struct way ways[N_WAYS] = {
     {.name = "twice as long: H2D", .from = PINNED, .to = PINNED, .law = HALVED, .n_kernels = 1},
     {.name = "twice as long: D2H", .from = PINNED, .to = PINNED, .law = DOUBLED, .n_kernels = 1},
     {.name = "memory, reduction, device",
+     .beside = &ceilings[H2D_LARGE],
      .from = PINNED,
      .to = ON_DEVICE,
      .law = COUNTED,

@@ -5,7 +5,7 @@
 
 #include <stdbool.h>
 
-#include "gpu_transfers.h"
+#include "gpu_ceilings.h"
 
 enum place { FROM_FILE, FROM_FRAMES, PINNED, PAGEABLE, ON_DEVICE };
 
@@ -21,6 +21,7 @@ enum law {
 
 struct way {
     const char *name;
+    const struct ceiling *beside; /* what it is measured beside in each round; NULL: nothing */
     enum place from;
     enum place to;
     enum law law;

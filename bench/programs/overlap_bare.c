@@ -2,7 +2,6 @@
 #include "overlap_bare.h"
 
 #include <dlfcn.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -87,40 +86,32 @@ struct copies {
     unsigned n;
 };
 
-static double once(const struct copies *copies, void *stream)
+static double once(const struct copies *copies, unsigned n, void *stream)
 {
     const uint64_t begun = now_ns();
-    for (unsigned i = 0; i < copies->n; i++)
+    for (unsigned i = 0; i < n; i++)
         must(copies->copy(copies->to + i * copies->bytes, copies->from + i * copies->bytes,
                           copies->bytes, stream),
              "a copy");
     must(driver.synchronize(stream), "a copy");
-    return (double)(now_ns() - begun) / copies->n;
+    return (double)(now_ns() - begun) / n;
 }
 
-static int by_value(const void *left, const void *right)
+/* The first copies do not count: for milliseconds after memory of the device was freed, as a run has
+ * just done, copies are slow. */
+static double length_of(const struct copies *copies)
 {
-    const double a = *(const double *)left;
-    const double b = *(const double *)right;
-    return (a > b) - (a < b);
-}
-
-static double median_length(const struct copies *copies)
-{
-    enum { N = 3 };
-    double lengths[N];
+    const unsigned n_first = copies->n < 2 ? copies->n : 2;
     void *stream = NULL;
     must(driver.stream_create(&stream, NON_BLOCKING), "a stream");
-    once(copies, stream);
-    for (unsigned i = 0; i < N; i++)
-        lengths[i] = once(copies, stream);
+    once(copies, n_first, stream);
+    const double length = once(copies, copies->n, stream);
     must(driver.stream_destroy(stream), "a stream");
-    qsort(lengths, N, sizeof lengths[0], by_value);
-    return lengths[N / 2];
+    return length;
 }
 
 struct bare_lengths measure_bare(const char *device, void *host, void *there, size_t bytes,
-                                 unsigned n)
+                                 unsigned n, bool to_device, bool from_device)
 {
     const char *index = strchr(device, ':');
     const bool is_hip = strncmp(device, "hip", 3) == 0;
@@ -128,6 +119,6 @@ struct bare_lengths measure_bare(const char *device, void *host, void *there, si
         (is_hip ? open_hip : open_cuda)(index ? (int)strtol(index + 1, NULL, 10) : 0);
     const struct copies in = {driver.to_device, there, host, bytes, n};
     const struct copies out = {driver.from_device, host, there, bytes, n};
-    return (struct bare_lengths){.to_device_ns = median_length(&in),
-                                 .from_device_ns = median_length(&out)};
+    return (struct bare_lengths){.to_device_ns = to_device ? length_of(&in) : 0,
+                                 .from_device_ns = from_device ? length_of(&out) : 0};
 }

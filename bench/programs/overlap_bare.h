@@ -3,6 +3,7 @@
 #ifndef OVERLAP_BARE_H
 #define OVERLAP_BARE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 struct bare_lengths {
@@ -10,9 +11,10 @@ struct bare_lengths {
     double from_device_ns;
 };
 
-/* Of one copy of so many bytes, of several one behind the other. Both memories hold n of them. On
- * "cuda:N" or "hip:N", which the library has opened. */
+/* Of one copy of so many bytes, of n one behind the other, each from another place: both memories
+ * hold n of them. A direction that is not wanted is 0. On "cuda:N" or "hip:N", which the library has
+ * opened. */
 struct bare_lengths measure_bare(const char *device, void *host, void *there, size_t bytes,
-                                 unsigned n);
+                                 unsigned n, bool to_device, bool from_device);
 
 #endif

@@ -17,6 +17,7 @@ static struct {
     double margin;
     enum relation relation;
     bool judged;
+    char why[96];            /* not judged: a reason, or "" */
     const char *wanted_word; /* a stage, or NULL: a number */
     const char *got_word;
     bool good;
@@ -35,6 +36,7 @@ static struct {
 } absent[MAX_ABSENT];
 
 static const char *current = "";
+static const char *doubted; /* NULL: nothing is */
 static unsigned n_checks;
 static unsigned n_runs;
 static unsigned n_absent;
@@ -67,6 +69,11 @@ static bool is_good(double wanted, double got, enum relation relation, double ma
     return (relation == AT_LEAST || got <= most) && (relation == AT_MOST || got >= least);
 }
 
+void doubt(const char *why)
+{
+    doubted = why;
+}
+
 void tell(const char *figure, double wanted, double got)
 {
     const unsigned i = next_check(figure);
@@ -79,6 +86,10 @@ void check(const char *figure, double wanted, double got, enum relation relation
 {
     tell(figure, wanted, got);
     const unsigned i = n_checks - 1;
+    if (doubted) {
+        snprintf(checks[i].why, sizeof checks[i].why, "%s", doubted);
+        return;
+    }
     checks[i].judged = true;
     checks[i].relation = relation;
     checks[i].margin = margin;
@@ -136,9 +147,14 @@ static void print_check(unsigned i)
         printf(", \"wanted\": \"%s\", \"got\": \"%s\"", checks[i].wanted_word, checks[i].got_word);
     else
         printf(", \"wanted\": %.6g, \"got\": %.6g", checks[i].wanted, checks[i].got);
-    printf(", \"relation\": \"%s\", \"margin\": %.3g, \"judged\": %s, \"good\": %s}",
+    printf(", \"relation\": \"%s\", \"margin\": %.3g, \"judged\": %s, \"good\": %s",
            words[checks[i].relation], checks[i].margin, checks[i].judged ? "true" : "false",
            checks[i].good ? "true" : "false");
+    if (checks[i].why[0]) {
+        printf(", ");
+        print_text("why", checks[i].why);
+    }
+    printf("}");
 }
 
 static void print_stage(const struct hr_stats *s, unsigned stage)

@@ -13,6 +13,8 @@ enum relation { WITHIN, AT_MOST, AT_LEAST };
 void case_begin(const char *name);
 /* WITHIN: got is from wanted by at most this part of it; AT_MOST and AT_LEAST allow that, too. */
 void check(const char *figure, double wanted, double got, enum relation relation, double margin);
+/* From here on, until it is NULL again, figures are only told, and why they are not judged. */
+void doubt(const char *why);
 /* A figure that stands beside the others and is not judged. */
 void tell(const char *figure, double wanted, double got);
 void check_stage(const char *figure, enum hr_stage wanted, enum hr_stage got);

@@ -145,6 +145,8 @@ static void user_is_away(void)
     hr_pipeline_free(pipeline);
     keep_run("pulling", &outcome.stats, outcome.wall_ns);
     outcome.truth.service_ns[HR_STAGE_WRITE] = (double)users.spent_ns;
+    /* the user lost the CPU while a chunk was his: that is no work of his */
+    outcome.is_disturbed = outcome.wall_ns > N * (uint64_t)AWAY_NS * 105 / 100;
     const double read_ns = (double)outcome.stats.stages[HR_STAGE_READ].service_ns;
     check("utilisation of read", 0.1, read_ns / (double)outcome.wall_ns, AT_MOST, 0);
     check_truth(&outcome, TRUTH_MARGIN);

@@ -40,7 +40,7 @@ static double serial_ns(const struct outcome *outcome)
 static void check_gain(struct line *line, const struct outcome *deep)
 {
     line->depth = 1;
-    struct outcome shallow = run_rounds(line);
+    struct outcome shallow = run_calm(line);
     const double wall_ns = (double)shallow.wall_ns * serial_ns(deep) / serial_ns(&shallow);
     shallow.is_disturbed |= deep->is_disturbed;
     check_undisturbed(&shallow, "gain against depth 1", wall_ns / (double)deep->wall_ns,

@@ -48,6 +48,7 @@ struct outcome {
     uint64_t workers_cpu_ns; /* CPU time of all threads but this one, whose is the loop */
     struct truth truth;      /* of a line, as its loads say */
     bool is_disturbed;       /* its loads took longer than they should: the machine is busy */
+    char doubt[96];          /* why its truth is not known well enough; "": it is */
 };
 
 /* Runs a configuration to its end, and keeps what it told. */
@@ -60,6 +61,8 @@ void run_config(const char *name, unsigned n_threads, const struct hr_pipeline_c
 struct outcome run_line(struct line *line);
 /* Some times: the median by wall. */
 struct outcome run_rounds(struct line *line);
+/* Once, but again, some times at most, if the machine was busy. */
+struct outcome run_calm(struct line *line);
 /* That one of outcomes, whose order changes. */
 struct outcome median_by_wall(struct outcome *outcomes, unsigned n);
 

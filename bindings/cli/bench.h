@@ -7,16 +7,16 @@
  *
  * Both are cases. A case is measured in one or several ways: a ceiling by numbers of threads, a
  * shape with the default depth and with one chunk at a time. Rates count decoded bytes, so that they
- * can be compared. */
+ * can be compared. What a shape reaches of its ceiling is the median of what it reaches in rounds, in
+ * each of which both run next to each other: a machine that slows down slows both. */
 #ifndef HR_BENCH_H
 #define HR_BENCH_H
 
 #include "cli.h"
 
 enum {
-    MAX_SAMPLES = 7,
-    LEAST_SAMPLES = 3, /* of what takes long */
-    MAX_WAYS = 16,     /* 1, 2, 4, ... threads, and all */
+    MAX_SAMPLES = 25,
+    MAX_WAYS = 16, /* 1, 2, 4, ... threads, and all */
     MAX_PARTS = 6,
     N_CASES = 21
 };
@@ -60,8 +60,9 @@ struct bench {
     struct pool pools[MAX_WAYS];
     struct zstd_work *zstd;       /* of the sample that runs: see bench_ceilings_zstd.c */
     struct pool *singles;         /* of one worker each, as many as CPUs; NULL: not asked for yet */
-    struct hr_device_rates rates; /* of this round, if it is measured */
-    unsigned rates_round;
+    struct hr_device_rates rates; /* of this turn, if it is measured */
+    unsigned rates_turn;
+    unsigned turn;  /* of what runs next to each other: a round of all ceilings, or of one shape */
     unsigned round; /* 0: the one that verifies */
 };
 
@@ -97,10 +98,12 @@ struct part {
 enum from { FROM_MEMORY, FROM_FILE, FROM_PACKED_FILE, FROM_DEVICE, FROM_SOCKET };
 enum to { TO_NULL, TO_MEMORY, TO_FILE, TO_DEVICE };
 
+#define BENCH_SOME_BYTES (UINT64_C(256) << 20)
+
 /* Bytes that a ceiling's sample moves. */
 enum amount {
     ALL,
-    SOME, /* what takes long, or is a disk's */
+    SOME, /* what takes long, or is a disk's; pipelines from a socket or to a file move as many */
     SHARE /* of what zstd takes, by the number of threads: a sample takes as long with one */
 };
 
@@ -130,6 +133,8 @@ struct measured {
     bool wanted;
     unsigned n_ways;
     struct way ways[MAX_WAYS];
+    /* Shapes: their parts in the same rounds, if these are near to be the ceiling; else n is 0. */
+    struct way beside[MAX_PARTS];
     char error[HR_ERROR_TEXT]; /* why it was not measured, or "" */
 };
 
@@ -151,11 +156,15 @@ bool bench_open(struct bench *bench, const char *device, char *error); /* its th
 bool bench_fill(struct bench *bench, uint64_t size, char *error);      /* memory and files */
 void bench_tear_down(struct bench *bench);
 
-/* The default: so that all ends within two or three minutes. */
+/* The default: so that all ends within two minutes. */
 uint64_t bench_default_size(void);
 
 void bench_make_files(struct bench *bench);
 void bench_drop_files(struct bench *bench);
+/* Writes n bytes of the file that cases write to: the first of those that do so next to each other
+ * then finds pages that were just freed, as the others do, and none that the host of a virtual machine
+ * has to provide. */
+void bench_touch_pages(struct bench *bench, uint64_t n);
 
 /* ---- bench_ceilings_threads.c ---- */
 
@@ -201,8 +210,10 @@ bool bench_read_sum(hr_pipeline *pipeline, double *sum, char *error);
 bool run_shape(struct bench *b, const struct bench_case *one, struct way *way,
                struct sample *sample, char *error);
 
-/* Bytes of data that a case moves. */
-uint64_t shape_bytes(const struct bench *b, const struct bench_case *one);
+/* Bytes of data that a case moves; with one chunk at a time fewer, for it is slow. But all that write
+ * a file write as much: each takes the pages that the one before it has just freed, and new ones cost
+ * more. */
+uint64_t shape_bytes(const struct bench *b, const struct bench_case *one, bool deep);
 
 /* ---- bench_verify.c: what was moved is what it should be; false with the reason in error ---- */
 

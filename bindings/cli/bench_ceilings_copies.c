@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Ceilings of a GPU: the driver's bare copies from pinned memory, as the library measures them
- * without a pipeline. All four are measured at once, once in each round. */
+ * without a pipeline. All four are measured at once, once in each turn. */
 #include "bench.h"
 
 static const uint64_t most_copied = 64 << 20;
@@ -9,10 +9,10 @@ static bool measure(struct bench *b, char *error)
 {
     hr_error why = {0};
     const uint64_t size = b->size < most_copied ? b->size : most_copied;
-    if (b->rates.struct_size && b->rates_round == b->round)
+    if (b->rates.struct_size && b->rates_turn == b->turn)
         return true;
     b->rates = (struct hr_device_rates){.struct_size = sizeof b->rates};
-    b->rates_round = b->round;
+    b->rates_turn = b->turn;
     if (hr_device_measure(b->pool.context, b->device, size, &b->rates, &why) == HR_OK)
         return true;
     b->rates.struct_size = 0;

@@ -53,18 +53,33 @@ const struct way *best_way(const struct measured *one)
     return best;
 }
 
-double cpu_per_byte(const struct bench *b, unsigned i, const struct measured *all)
+/* A quartile lies between two numbers as far as it should. */
+static double quantile_of(const double *sorted, unsigned n, double part)
 {
-    const struct way *best = best_way(&all[i]);
-    if (!best || (bench_cases[i].waits_for_gpu && !b->on_host))
-        return 0;
-    return SUMMARY(best, cpu_s).median / (double)best->bytes;
+    const double at = part * (n - 1);
+    const unsigned below = (unsigned)at;
+    const unsigned above = below + 1 < n ? below + 1 : below;
+    return sorted[below] + (at - below) * (sorted[above] - sorted[below]);
 }
 
-double shape_gain(const struct measured *one)
+static struct spread spread_of(double *numbers, unsigned n)
 {
-    const double shallow = summary_of_rates(&one->ways[1]).median;
-    return shallow > 0 ? summary_of_rates(&one->ways[0]).median / shallow : 0;
+    if (!n)
+        return (struct spread){0};
+    sort_numbers(numbers, n);
+    return (struct spread){median_of(numbers, n), quantile_of(numbers, n, 0.25),
+                           quantile_of(numbers, n, 0.75)};
+}
+
+struct spread shape_gain(const struct measured *one)
+{
+    double gains[MAX_SAMPLES] = {0};
+    const struct way *deep = &one->ways[0];
+    const struct way *shallow = &one->ways[1];
+    const unsigned n = deep->n < shallow->n ? deep->n : shallow->n;
+    for (unsigned i = 0; i < n; i++)
+        gains[i] = deep->samples[i].rate / shallow->samples[i].rate;
+    return spread_of(gains, n);
 }
 
 /* The library divides a stage's service by what it can work on at once; but that several requests of
@@ -89,52 +104,124 @@ static double weight_of(const struct bench *b, const struct part *part)
     return part->weight == TWICE ? 2 : 1;
 }
 
-double part_rate(const struct bench *b, const struct measured *all, const struct part *part)
+/* ---- parts of a shape ---- */
+
+enum { BY_MEDIANS = MAX_SAMPLES }; /* instead of a round */
+
+static const struct bench_case *part_of(unsigned i, unsigned k)
 {
-    const struct way *best = best_way(&all[index_of_case(part->name)]);
-    return best ? summary_of_rates(best).median / weight_of(b, part) : 0;
+    return &bench_cases[index_of_case(bench_cases[i].parts[k].name)];
+}
+
+/* In the shape's rounds, where it was measured there; else in those of ceilings. */
+static const struct way *way_of(const struct measured *all, unsigned i, unsigned k)
+{
+    if (all[i].beside[k].n)
+        return &all[i].beside[k];
+    return best_way(&all[index_of_case(bench_cases[i].parts[k].name)]);
+}
+
+static double rate_in(const struct bench *b, const struct measured *all, unsigned i, unsigned k,
+                      unsigned round)
+{
+    const struct way *way = way_of(all, i, k);
+    const double weight = weight_of(b, &bench_cases[i].parts[k]);
+    if (!way)
+        return 0;
+    if (round < all[i].beside[k].n)
+        return way->samples[round].rate / weight;
+    return summary_of_rates(way).median / weight;
+}
+
+/* CPU seconds of the part for each byte of the stream. */
+static double cpu_in(const struct bench *b, const struct measured *all, unsigned i, unsigned k,
+                     unsigned round)
+{
+    const struct way *way = way_of(all, i, k);
+    const double weight = weight_of(b, &bench_cases[i].parts[k]);
+    if (!way || (part_of(i, k)->waits_for_gpu && !b->on_host))
+        return 0;
+    const double cpu_s =
+        round < all[i].beside[k].n ? way->samples[round].cpu_s : SUMMARY(way, cpu_s).median;
+    return weight * cpu_s / (double)way->bytes;
+}
+
+double part_rate(const struct bench *b, const struct measured *all, unsigned i, unsigned k)
+{
+    return rate_in(b, all, i, k, BY_MEDIANS);
+}
+
+bool part_uses_cpu(const struct bench *b, const struct measured *all, unsigned i, unsigned k)
+{
+    return cpu_in(b, all, i, k, BY_MEDIANS) > 0;
 }
 
 /* Parts share the CPUs: together they cannot do more than these have time for. */
-static double rate_of_cpus(const struct bench *b, const struct measured *all,
-                           const struct bench_case *one)
+static double rate_of_cpus(const struct bench *b, const struct measured *all, unsigned i,
+                           unsigned round)
 {
     double cpu_s = 0;
-    for (unsigned i = 0; i < MAX_PARTS && one->parts[i].name; i++)
-        cpu_s += weight_of(b, &one->parts[i]) *
-                 cpu_per_byte(b, (unsigned)index_of_case(one->parts[i].name), all);
+    for (unsigned k = 0; k < MAX_PARTS && bench_cases[i].parts[k].name; k++)
+        cpu_s += cpu_in(b, all, i, k, round);
     return cpu_s > 0 ? (double)b->n_cpus / cpu_s : 0;
+}
+
+/* Of parts that were measured in the shape's rounds, if any were: the others were far from being its
+ * ceiling, and are of another time. */
+static bool may_be_ceiling(const struct bench *b, const struct measured *all, unsigned i,
+                           unsigned k)
+{
+    bool any = false;
+    for (unsigned other = 0; other < MAX_PARTS; other++)
+        any |= all[i].beside[other].n > 0;
+    return !(part_of(i, k)->gpu_only && b->on_host) && (!any || all[i].beside[k].n > 0);
 }
 
 struct ceiling ceiling_of(const struct bench *b, const struct measured *all, unsigned i)
 {
-    const struct bench_case *one = &bench_cases[i];
-    struct ceiling least = {.cpu_rate = rate_of_cpus(b, all, one)};
-    for (unsigned k = 0; k < MAX_PARTS && one->parts[k].name; k++) {
-        const struct bench_case *part = &bench_cases[index_of_case(one->parts[k].name)];
-        const double rate = part_rate(b, all, &one->parts[k]);
-        if (part->gpu_only && b->on_host)
+    struct ceiling least = {.cpu_rate = rate_of_cpus(b, all, i, BY_MEDIANS)};
+    for (unsigned k = 0; k < MAX_PARTS && bench_cases[i].parts[k].name; k++) {
+        const double rate = part_rate(b, all, i, k);
+        if (!may_be_ceiling(b, all, i, k))
             continue;
         if (rate <= 0)
-            return (struct ceiling){.missing = part->name};
+            return (struct ceiling){.missing = part_of(i, k)->name};
         if (!least.name || rate < least.rate) {
-            least.name = part->name;
+            least.name = part_of(i, k)->name;
+            least.part = k;
             least.rate = rate;
         }
     }
     if (least.cpu_rate > 0 && (!least.name || least.cpu_rate < least.rate)) {
         least.name = "cpu";
+        least.part = MAX_PARTS;
         least.rate = least.cpu_rate;
     }
     return least;
 }
 
-double shape_efficiency(const struct bench *b, const struct measured *all, unsigned i)
+/* ---- shapes ---- */
+
+struct spread part_efficiency(const struct bench *b, const struct measured *all, unsigned i,
+                              unsigned k)
+{
+    double parts[MAX_SAMPLES] = {0};
+    const struct way *deep = &all[i].ways[0];
+    for (unsigned j = 0; j < deep->n; j++) {
+        const double most = k == MAX_PARTS ? rate_of_cpus(b, all, i, j) : rate_in(b, all, i, k, j);
+        if (most <= 0)
+            return (struct spread){0};
+        parts[j] = deep->samples[j].rate / most;
+    }
+    return spread_of(parts, deep->n);
+}
+
+struct spread shape_efficiency(const struct bench *b, const struct measured *all, unsigned i)
 {
     const struct ceiling ceiling = ceiling_of(b, all, i);
-    if (ceiling.missing || !all[i].ways[0].n || ceiling.rate <= 0)
-        return 0;
-    return summary_of_rates(&all[i].ways[0]).median / ceiling.rate;
+    if (ceiling.missing || ceiling.rate <= 0)
+        return (struct spread){0};
+    return part_efficiency(b, all, i, ceiling.part);
 }
 
 bool is_above_ceiling(double efficiency)

@@ -73,6 +73,13 @@ void bench_make_files(struct bench *b)
         write_file(b->packed_path, b->packed, b->packed_size, b->no_packed);
 }
 
+void bench_touch_pages(struct bench *b, uint64_t n)
+{
+    char error[HR_ERROR_TEXT];
+    if (!b->no_files[0])
+        write_file(b->out_path, b->data, n, error); /* who measures it will tell */
+}
+
 static void drop(char *path)
 {
     if (path)

@@ -80,29 +80,59 @@ static void print_ceiling(const struct measured *one, const struct bench_case *o
     fputc(']', out);
 }
 
+static void print_spread(const char *key, struct spread spread, FILE *out)
+{
+    fprintf(out, ", \"%s\": %.4f, \"%s_quartiles\": [%.4f, %.4f]", key, spread.median, key,
+            spread.low, spread.high);
+}
+
+static void print_parts(const struct bench *b, const struct measured *all, unsigned i, FILE *out)
+{
+    const double cpu_rate = ceiling_of(b, all, i).cpu_rate;
+    const char *between = "";
+    fputs(", \"parts_gigabytes_per_s\": {", out);
+    for (unsigned k = 0; k < MAX_PARTS && bench_cases[i].parts[k].name; k++) {
+        const double rate = part_rate(b, all, i, k);
+        if (rate <= 0)
+            continue;
+        fprintf(out, "%s\"%s\": %.6g", between, bench_cases[i].parts[k].name, rate / giga);
+        between = ", ";
+    }
+    if (cpu_rate > 0)
+        fprintf(out, "%s\"cpu\": %.6g", between, cpu_rate / giga);
+    fputc('}', out);
+}
+
+/* What the shape reached of each part that is near to be its ceiling. */
+static void print_efficiencies(const struct bench *b, const struct measured *all, unsigned i,
+                               FILE *out)
+{
+    const char *between = "";
+    fputs(", \"efficiency_by_part\": {", out);
+    for (unsigned k = 0; k <= MAX_PARTS; k++) {
+        const bool is_beside = k == MAX_PARTS || all[i].beside[k].n;
+        const double reached = is_beside ? part_efficiency(b, all, i, k).median : 0;
+        if (reached <= 0)
+            continue;
+        fprintf(out, "%s\"%s\": %.4f", between,
+                k < MAX_PARTS ? bench_cases[i].parts[k].name : "cpu", reached);
+        between = ", ";
+    }
+    fputc('}', out);
+}
+
 static void print_beside(const struct bench *b, const struct measured *all, unsigned i, FILE *out)
 {
-    const struct bench_case *one = &bench_cases[i];
     const struct ceiling ceiling = ceiling_of(b, all, i);
-    const char *between = "";
     if (ceiling.missing)
         text("ceiling_not_known_without", ceiling.missing, out);
     else {
-        fprintf(out, ", \"ceiling_gigabytes_per_s\": %.6g, \"efficiency\": %.4f",
-                ceiling.rate / giga, shape_efficiency(b, all, i));
+        fprintf(out, ", \"ceiling_gigabytes_per_s\": %.6g", ceiling.rate / giga);
+        print_spread("efficiency", shape_efficiency(b, all, i), out);
         text("ceiling", ceiling.name, out);
+        print_efficiencies(b, all, i, out);
     }
-    fputs(", \"parts_gigabytes_per_s\": {", out);
-    for (unsigned k = 0; k < MAX_PARTS && one->parts[k].name; k++) {
-        const double rate = part_rate(b, all, &one->parts[k]);
-        if (rate <= 0)
-            continue;
-        fprintf(out, "%s\"%s\": %.6g", between, one->parts[k].name, rate / giga);
-        between = ", ";
-    }
-    if (ceiling.cpu_rate > 0)
-        fprintf(out, "%s\"cpu\": %.6g", between, ceiling.cpu_rate / giga);
-    fputc('}', out);
+    print_parts(b, all, i, out);
 }
 
 static void print_shape(const struct bench *b, const struct measured *all, unsigned i, FILE *out)
@@ -117,12 +147,13 @@ static void print_shape(const struct bench *b, const struct measured *all, unsig
     print_rate("", deep, out);
     print_samples("", deep, out);
     fprintf(out,
-            ", \"cpu_s_per_gigabyte\": %.6g, \"overlap_efficiency\": %.4f, \"gain_told\": %.4f, "
-            "\"gain_measured\": %.4f, ",
+            ", \"cpu_s_per_gigabyte\": %.6g, \"overlap_efficiency\": %.4f, \"gain_told\": %.4f",
             SUMMARY(deep, cpu_s).median * giga / (double)deep->bytes, SUMMARY(deep, overlap).median,
-            SUMMARY(deep, gain).median, shape_gain(&all[i]));
-    fprintf(out, "\"gain_told_compares\": %s, ",
-            told_gain_compares(&bench_cases[i], &all[i]) ? "true" : "false");
+            SUMMARY(deep, gain).median);
+    print_spread("gain_measured", shape_gain(&all[i]), out);
+    fprintf(out, ", \"gain_told_compares\": %s, \"depth_1_bytes\": %llu, ",
+            told_gain_compares(&bench_cases[i], &all[i]) ? "true" : "false",
+            (unsigned long long)shallow->bytes);
     print_rate("depth_1_", shallow, out);
     print_samples("depth_1_", shallow, out);
     text("bottleneck", hr_stage_name(stage), out);

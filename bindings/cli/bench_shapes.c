@@ -58,17 +58,23 @@ static bool uses_zstd(const struct bench_case *one)
     return one->encode || one->from == FROM_PACKED_FILE;
 }
 
-uint64_t shape_bytes(const struct bench *b, const struct bench_case *one)
+uint64_t shape_bytes(const struct bench *b, const struct bench_case *one, bool deep)
 {
-    return uses_zstd(one) ? b->packed_of : b->size;
+    const uint64_t few = BENCH_SOME_BYTES;
+    const uint64_t all = uses_zstd(one) ? b->packed_of : b->size;
+    const bool is_some = one->from == FROM_SOCKET || one->to == TO_FILE;
+    const uint64_t n = is_some && all > few ? few : all;
+    const uint64_t quarter = n / 4 - n / 4 % 4096;
+    return deep || one->to == TO_FILE || quarter == 0 ? n : quarter;
 }
 
 /* ---- ends ---- */
 
 static struct hr_source source_of(const struct bench *b, const struct bench_case *one,
-                                  const char *address)
+                                  uint64_t bytes, const char *address)
 {
-    struct hr_source source = {.struct_size = sizeof source, .size = shape_bytes(b, one)};
+    const uint64_t whole = one->from == FROM_FILE ? b->size : b->packed_of; /* of a file */
+    struct hr_source source = {.struct_size = sizeof source, .size = bytes};
     switch (one->from) {
     case FROM_MEMORY:
         source.kind = HR_MEMORY;
@@ -78,6 +84,8 @@ static struct hr_source source_of(const struct bench *b, const struct bench_case
     case FROM_PACKED_FILE:
         source.kind = HR_FILE;
         source.path = one->from == FROM_FILE ? b->in_path : b->packed_path;
+        source.flags = bytes < whole ? HR_RANGE : 0;
+        source.length = bytes < whole ? bytes : 0;
         break;
     case FROM_DEVICE:
         source.kind = HR_DEVICE;
@@ -138,7 +146,7 @@ static bool move(struct bench *b, const struct bench_case *one, struct way *way,
                  const char *address, struct sample *sample, char *error)
 {
     const struct hr_kernel kernel = {.struct_size = sizeof kernel, .text = one->kernel};
-    const struct hr_source source = source_of(b, one, address);
+    const struct hr_source source = source_of(b, one, way->bytes, address);
     const struct hr_pipeline_config config = {
         .struct_size = sizeof config,
         .n_sources = 1,

@@ -104,15 +104,16 @@ static void print_ceilings(const struct bench *b, const struct measured *all, FI
 static void print_beside(const struct bench *b, const struct measured *all, unsigned i, FILE *out)
 {
     const struct ceiling ceiling = ceiling_of(b, all, i);
+    const struct spread reached = shape_efficiency(b, all, i);
     const struct report report = {.stats = all[i].ways[0].stats,
                                   .null_sink = bench_cases[i].to == TO_NULL};
     if (ceiling.missing)
         fprintf(out, "%18sceiling not known, for %s was not measured", "", ceiling.missing);
     else
-        fprintf(out, "%18s%3.0f %% of %.2f, which %s allow%s", "",
-                100 * shape_efficiency(b, all, i), ceiling.rate / giga,
-                strcmp(ceiling.name, "cpu") == 0 ? "the CPUs together" : ceiling.name,
-                strcmp(ceiling.name, "cpu") == 0 ? "" : "s");
+        fprintf(out, "%18s%3.0f %% (%.0f to %.0f) of %.2f, which %s allow%s", "",
+                100 * reached.median, 100 * reached.low, 100 * reached.high, ceiling.rate / giga,
+                ceiling.part == MAX_PARTS ? "the CPUs together" : ceiling.name,
+                ceiling.part == MAX_PARTS ? "" : "s");
     fputs("; bottleneck: ", out);
     print_bottleneck(&report, out);
     fputc('\n', out);
@@ -131,7 +132,7 @@ static void print_shape(const struct bench *b, const struct measured *all, unsig
     fprintf(out, "%7.2f %7.2f %7.2f %3u %8.3f %7.2f %8.2f %5.2f ", rate.median / giga,
             rate.least / giga, rate.most / giga, deep->n,
             SUMMARY(deep, cpu_s).median * giga / (double)deep->bytes, SUMMARY(deep, overlap).median,
-            summary_of_rates(shallow).median / giga, shape_gain(&all[i]));
+            summary_of_rates(shallow).median / giga, shape_gain(&all[i]).median);
     if (told_gain_compares(&bench_cases[i], &all[i]))
         fprintf(out, "%5.2f\n", SUMMARY(deep, gain).median);
     else
@@ -144,13 +145,15 @@ static void print_legend(const struct bench *b, const struct measured *all, FILE
     bool above = false;
     for (unsigned i = 0; i < N_CASES; i++)
         above |= all[i].wanted && is_shape(&bench_cases[i]) &&
-                 is_above_ceiling(shape_efficiency(b, all, i));
+                 is_above_ceiling(shape_efficiency(b, all, i).median);
     fputs("\ndepth 1: GB/s with one chunk on its way, one thing after the other; gain: how many "
           "times faster\nthe default is than that. It counts all that is done at once: stages, and "
           "in a stage several\nworkers or requests. told: what the statistics tell, of stages "
           "alone; -: not the same thing,\nfor a stage does several things at once, or waits for "
           "others.\nThe ceiling is the least of the parts' rates, and of what all usable CPUs can "
-          "do of the parts'\nCPU time, for they share them.\n",
+          "do of the parts'\nCPU time, for they share them; it was measured again next to the "
+          "pipeline, round by round.\nPercentages, with their quartiles, and gains are medians of "
+          "those of rounds.\n",
           out);
     if (above)
         fputs("More than 105 % of a ceiling: that one was measured too low; try a machine that is "

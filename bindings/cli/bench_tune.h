@@ -7,7 +7,7 @@
 #include "bench_tools.h"
 #include "tuned.h"
 
-enum { MAX_TRIALS = 64, MAX_TURNS = MAX_NUMBERS, N_TUNE_POOLS = 4 };
+enum { MAX_TRIALS = 64, MAX_TURNS = 15, N_TUNE_POOLS = 4 };
 
 /* Two settings, by turns on the same work. */
 struct trial {
