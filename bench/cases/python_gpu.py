@@ -250,12 +250,16 @@ def iterator(bench):
 
 
 def functions(bench):
-    """Return the same kernel, out = 2 x + 1, as functions of each library that is there."""
+    """Return the same kernel, out = 2 x + 1, by functions of each library that is there: those that
+    make their arrays and streams by themselves, and those that get them (``arrays=``)."""
+    def kernel(function, arrays=None):
+        return bench.hr.Kernel.function(function, "f4", arrays=arrays)
+
     found = {}
     if not bench.on_gpu:
         np = bench.np
-        return {"NumPy function": lambda x, out, call: np.add(np.multiply(x, 2, out=out), 1,
-                                                              out=out)}
+        return {"NumPy function": kernel(
+            lambda x, out, call: np.add(np.multiply(x, 2, out=out), 1, out=out))}
     if bench.has("cupy"):
         cupy = bench.libraries["cupy"]
         work = cupy.ElementwiseKernel("float32 x", "float32 out", "out = x * 2 + 1", "two_x_one")
@@ -263,18 +267,39 @@ def functions(bench):
         def by_cupy(x, out, call):
             with cupy.cuda.ExternalStream(call.stream):
                 work(cupy.asarray(x), cupy.asarray(out))
-        found["CuPy function"] = by_cupy
+        found["CuPy function"] = kernel(by_cupy)
+        found['CuPy function, arrays="cupy"'] = kernel(lambda x, out, call: work(x, out), "cupy")
     if bench.has("numba"):
-        found["Numba function"] = by_numba(keeps=False)
-        found["Numba function that keeps its arrays"] = by_numba(keeps=True)
+        found["Numba function"] = kernel(by_numba(keeps=False))
+        found["Numba function that keeps its arrays"] = kernel(by_numba(keeps=True))
+        launch = numba_launch()
+        found['Numba function, arrays="numba"'] = kernel(
+            lambda x, out, call: launch(x, out, call.stream_object), "numba")
     torch = bench.libraries["torch"]
     one = torch.ones((), device="cuda")
 
     def by_torch(x, out, call):
         with torch.cuda.stream(torch.cuda.ExternalStream(call.stream)):
             torch.add(one, torch.from_dlpack(x), alpha=2, out=torch.from_dlpack(out))
-    found["PyTorch function"] = by_torch
+    found["PyTorch function"] = kernel(by_torch)
+    found['PyTorch function, arrays="torch"'] = kernel(
+        lambda x, out, call: torch.add(one, x, alpha=2, out=out), "torch")
     return found
+
+
+def numba_launch():
+    """Return a function that launches the kernel by Numba: of input, output and stream."""
+    cuda = importlib.import_module("numba.cuda")
+
+    @cuda.jit("void(float32[::1], float32[::1])")
+    def work(x, out):
+        i = cuda.grid(1)
+        if i < x.size:
+            out[i] = x[i] * 2 + 1
+
+    def launch(x, out, stream):
+        work[-(-x.size // 256), 256, stream](x, out)
+    return launch
 
 
 def by_numba(keeps):
@@ -283,14 +308,8 @@ def by_numba(keeps):
     To make one of its arrays takes Numba long, and chunks come back in the same memory: ``keeps``
     is whether the arrays are made once for each address.
     """
-    cuda = importlib.import_module("numba.cuda")
+    cuda, launch = importlib.import_module("numba.cuda"), numba_launch()
     arrays, streams = {}, {}
-
-    @cuda.jit("void(float32[::1], float32[::1])")
-    def work(x, out):
-        i = cuda.grid(1)
-        if i < x.size:
-            out[i] = x[i] * 2 + 1
 
     def of(made, key, make, given):
         if not keeps:
@@ -305,7 +324,7 @@ def by_numba(keeps):
 
     def function(x, out, call):
         stream = of(streams, call.stream, cuda.external_stream, call.stream)
-        work[-(-x.size // 256), 256, stream](array(x), array(out))
+        launch(array(x), array(out), stream)
     return function
 
 
@@ -327,8 +346,8 @@ def kernels(bench):
         return out
 
     texts = {"built-in kernel": "scale:f32,2,1"}
-    made = {name: hr.Kernel.function(one, "f4") for name, one in functions(bench).items()}
-    ways = {name: lambda kernel=kernel: run(kernel) for name, kernel in {**texts, **made}.items()}
+    made = {**texts, **functions(bench)}
+    ways = {name: lambda kernel=kernel: run(kernel) for name, kernel in made.items()}
     compare(bench, "kernel, 8 MiB chunks", ways, 2 * x.nbytes, lambda o: np.array_equal(o, wanted))
     for name, ratio in bench.report.cases["kernel, 8 MiB chunks"]["ratios"].items():
         bench.report.figure(f"{name}, 8 MiB chunks", 1 / ratio, "of the built-in kernel's speed",

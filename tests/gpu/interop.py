@@ -100,8 +100,8 @@ def memory_of_a_late_reader_is_not_used_again(lib):
     assert np.array_equal(np.concatenate([lib.numpy(one) for one in late]), DATA)
 
 
-def its_kernel_is_a_stage(lib):
-    """(b) On the pipeline's stream; what comes back is waited for, however slow it is."""
+def late_stage(lib):
+    """A kernel of the library that at times takes long."""
     slow = getattr(lib, "spin", None)
 
     def kernel(x, out, call):
@@ -109,7 +109,12 @@ def its_kernel_is_a_stage(lib):
             slow(stream=call.stream)
         lib.kernel(x, out, call)
 
-    stage = hr.Kernel.function(kernel, "f4")
+    return hr.Kernel.function(kernel, "f4")
+
+
+def its_kernel_is_a_stage(lib):
+    """(b) On the pipeline's stream; what comes back is waited for, however slow it is."""
+    stage = late_stage(lib)
     out = np.zeros_like(DATA)
     hr.Pipeline(DATA, out, kernels=[stage], device=lib.device, chunk_size=CHUNK).run()
     assert np.array_equal(out, DATA + 1)
@@ -117,6 +122,31 @@ def its_kernel_is_a_stage(lib):
     chain = ["scale:f32,2,0", stage, "scale:f32,0.5,0"]
     hr.Pipeline(DATA, out, kernels=chain, device=lib.device, chunk_size=CHUNK).run()
     assert np.array_equal(out, DATA + np.float32(0.5))
+
+
+def its_kernel_gets_its_arrays(lib):
+    """(b) By ``arrays=``: the same ones for the same memory, behind what is late on the stream."""
+    if lib.word is None:
+        raise NotApplicable("there is no word for its arrays")
+    seen, lengths = {}, set()
+
+    def kernel(x, out, call):
+        for one in (x, out) if lib.device != "host" else ():
+            place = (one is x, lib.pointer(one), call.n_units)
+            assert seen.setdefault(place, id(one)) == id(one)
+        lengths.add(call.n_units)
+        lib.add_one(x, out, call)
+
+    chain = [late_stage(lib), hr.Kernel.function(kernel, "f4", arrays=lib.word)]
+    data = DATA[:-5]
+    out = np.zeros_like(data)
+    hr.Pipeline(data, out, kernels=chain, device=lib.device, chunk_size=CHUNK).run()
+    assert np.array_equal(out, data + 2)
+    assert lib.device == "host" or lengths == {CHUNK // 4, CHUNK // 4 - 5}
+    wrong = hr.Kernel.function(lambda x, out, call: x.no_such_thing, "f4", arrays=lib.word)
+    with pytest.raises(AttributeError):
+        hr.Pipeline(data, hr.NULL, kernels=wrong, device=lib.device).run()
+    its_kernel_is_a_stage(lib)  # its current stream is again what it was
 
 
 def its_array_is_a_source(lib):
@@ -208,11 +238,13 @@ def memory_in_use():
 
 def nothing_is_left(lib):
     """Its array in, its kernel as a stage, a chunk taken: again and again."""
-    kernel = hr.Kernel.function(lib.kernel, "f4")
+    kernels = [hr.Kernel.function(lib.kernel, "f4")]
+    if lib.word is not None:
+        kernels.append(hr.Kernel.function(lib.add_one, "f4", arrays=lib.word))
     array = lib.own(DATA[: 3 * CHUNK // 4])
 
     def once():
-        for chunk in each(hr.stream(array, "f4", lib.device, kernel, chunk_size=CHUNK)):
+        for chunk in each(hr.stream(array, "f4", lib.device, kernels, chunk_size=CHUNK)):
             lib.take(chunk)
 
     for _ in range(max(REPEATS // 10, 10)):
@@ -231,6 +263,7 @@ CHECKS = [
     a_chunk_is_taken_without_a_copy,
     memory_of_a_late_reader_is_not_used_again,
     its_kernel_is_a_stage,
+    its_kernel_gets_its_arrays,
     its_array_is_a_source,
     its_array_is_a_sink,
     slow_is_slow_enough,

@@ -8,6 +8,7 @@
     clone    a copy of an array, made on the side stream
     numpy    the values, after all that is queued
     kernel   ``out = x + 1``, a kernel function for a pipeline: work on ``call.stream``
+    add_one  the same as a kernel function with the library's own arrays; ``word`` asks for these
     current  a context manager that makes the side stream the library's current one, if it has such
 
 CuPy is used beside all of them, for kernels that take their time on a given stream.
@@ -38,6 +39,7 @@ class NumPy:
 
     device = "host"
     side = None
+    word = "numpy"
     writes = True
 
     def take(self, chunk):
@@ -55,11 +57,14 @@ class NumPy:
     def kernel(self, x, out, call):
         np.add(x, np.float32(1), out=out)
 
+    add_one = kernel
+
 
 class Library:
     """A library with a GPU."""
 
     device = DEVICE
+    word = None  # for ``arrays=`` of kernel functions
     writes = True  # into its arrays
 
     def __init__(self):
@@ -91,6 +96,8 @@ class Library:
 
 
 class CuPy(Library):
+    word = "cupy"
+
     def make_stream(self):
         return self.cupy.cuda.Stream(non_blocking=True)
 
@@ -117,11 +124,16 @@ class CuPy(Library):
 
     def kernel(self, x, out, call):
         with self.cupy.cuda.ExternalStream(call.stream):
-            x, out = self.cupy.asarray(x), self.cupy.asarray(out)
-            self.cupy.add(x, np.float32(1), out=out)
+            self.add_one(self.cupy.asarray(x), self.cupy.asarray(out), call)
+
+    def add_one(self, x, out, call):
+        assert self.cupy.cuda.get_current_stream().ptr == call.stream
+        self.cupy.add(x, np.float32(1), out=out)
 
 
 class PyTorch(Library):
+    word = "torch"
+
     def make_stream(self):
         import torch
 
@@ -155,10 +167,16 @@ class PyTorch(Library):
     def kernel(self, x, out, call):
         with self.torch.cuda.stream(self.torch.cuda.ExternalStream(call.stream)):
             x = self.torch.as_tensor(x, device="cuda")
-            self.torch.add(x, 1, out=self.torch.from_dlpack(out))
+            self.add_one(x, self.torch.from_dlpack(out), call)
+
+    def add_one(self, x, out, call):
+        assert self.torch.cuda.current_stream().cuda_stream == call.stream
+        self.torch.add(x, 1, out=out)
 
 
 class Numba(Library):
+    word = "numba"
+
     def make_stream(self):
         from numba import cuda
 
@@ -206,6 +224,9 @@ class Numba(Library):
     def kernel(self, x, out, call):
         x, out = (self.cuda.as_cuda_array(one, sync=False) for one in (x, out))
         self.plus(x, out, 1, self.cuda.external_stream(call.stream))
+
+    def add_one(self, x, out, call):
+        self.plus(x, out, 1, call.stream_object)
 
 
 class PyCUDA(Library):

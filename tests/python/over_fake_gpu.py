@@ -8,6 +8,7 @@ import ctypes
 import gc
 import os
 import threading
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import fake_libraries
 import headrace as hr
 from headrace import _array, _calls, _dlpack, _foreign, _memory, _streams
 from headrace._library import ffi, native
@@ -290,3 +292,108 @@ def test_streams_of_loaded_libraries_are_noted(monkeypatch: Any) -> None:
     for stream in (0, -2):
         with pytest.raises(ValueError, match="not allowed|is possible"):
             array.__dlpack__(stream=stream)
+
+
+# ---- functions with arrays of other libraries, over doubles of these ----
+
+ROWS = np.arange(5 * 3001, dtype="f4").reshape(-1, 5)
+
+
+class Copies:
+    """A kernel: out = x, by way of the host, on the call's stream. It notes what it gets."""
+
+    def __init__(self, has_current: bool) -> None:
+        self.has_current = has_current
+        self.bounces: list[Any] = []
+        self.arrays: weakref.WeakSet[Any] = weakref.WeakSet()
+        self.by_place: dict[Any, int] = {}
+        self.streams: dict[int, Any] = {}
+
+    def __call__(self, x: Any, out: Any, call: Any) -> Any:
+        stream = call.stream_object
+        assert stream.number == call.stream != 0
+        assert self.streams.setdefault(call.stream, stream) is stream  # made once
+        assert fake_libraries.current[-1] is (stream if self.has_current else None)
+        for array in (x, out):
+            assert array.shape == (call.n_units, 5)
+            self.arrays.add(array)
+            made = self.by_place.setdefault((array is x, array.ptr, call.n_units), id(array))
+            assert made == id(array)
+        bounce = ctypes.create_string_buffer(x.nbytes)
+        self.bounces.append(bounce)
+        assert cuda.cuMemcpyDtoHAsync_v2(bounce, x.ptr, x.nbytes, call.stream) == 0
+        assert cuda.cuMemcpyHtoDAsync_v2(out.ptr, bounce, x.nbytes, call.stream) == 0
+        return out  # as those of the libraries, which is no fault
+
+
+@pytest.mark.parametrize("word", ["torch", "cupy", "numba"])
+def test_a_function_gets_a_librarys_own_arrays(word: str, monkeypatch: Any) -> None:
+    fake_libraries.install(word, monkeypatch)
+    cuda.fake_cuda_set_delay(200)
+    function, out = Copies(word != "numba"), np.zeros_like(ROWS)
+    kernel = hr.Kernel.function(function, ("f4", (5,)), arrays=word)
+    gc.collect()
+    gc.disable()
+    try:
+        pipeline = hr.Pipeline(ROWS, out, kernels=kernel, device="cuda:0", chunk_size=4000, depth=3)
+        with pipeline:
+            pipeline.run()
+        assert np.array_equal(out, ROWS)
+        assert not function.arrays  # they went with the pipeline: nothing waits for a collector
+    finally:
+        gc.enable()
+    n_chunks = len(function.bounces)
+    assert n_chunks == 16 and len(function.by_place) < n_chunks
+    assert {n for _, _, n in function.by_place} == {200, 1}  # the last one is short
+    assert fake_libraries.current == [None]
+
+
+@pytest.mark.parametrize("word", ["torch", "cupy", "numba"])
+def test_an_exception_in_a_librarys_stream_leaves_it(word: str, monkeypatch: Any) -> None:
+    fake_libraries.install(word, monkeypatch)
+    for function, error in ((lambda x, out, call: x[0], TypeError), (lambda *_: 3, TypeError)):
+        with pytest.raises(error):
+            kernel = hr.Kernel.function(function, "f4", arrays=word)
+            hr.Pipeline(ROWS, hr.NULL, kernels=kernel, device="cuda:0").run()
+        assert fake_libraries.current == [None]
+
+
+def test_a_function_that_only_looks_and_one_that_counts(monkeypatch: Any) -> None:
+    torch = fake_libraries.install("torch", monkeypatch)
+    seen: list[Any] = []
+
+    def looks(x: Any, out: Any, call: Any) -> None:
+        seen.append((x.dtype, x.shape, out, call.count))
+
+    def counts(x: Any, out: Any, call: Any) -> None:
+        seen.append((call.count.dtype, call.count.shape))
+
+    kernels = [
+        hr.Kernel.function(looks, "bf16", 0, arrays="torch"),
+        hr.Kernel.function(counts, "bf16", counted=True, arrays="torch"),
+    ]
+    hr.Pipeline(bytes(600), hr.NULL, kernels=kernels, device="cuda:0").run()
+    assert seen == [(torch.bfloat16, (300,), None, None), (torch.int64, (1,))]
+
+
+@pytest.mark.parametrize("word, unit", [("torch", "S3"), ("cupy", "bf16"), ("numba", "M8[s]")])
+def test_types_that_a_library_lacks(word: str, unit: str, monkeypatch: Any) -> None:
+    fake_libraries.install(word, monkeypatch)
+    kernel = hr.Kernel.function(lambda x, out, call: None, unit, arrays=word)
+    with pytest.raises(TypeError, match=r"(PyTorch|CuPy|Numba) has no type for"):
+        hr.Pipeline(b"", hr.NULL, kernels=kernel, device="cuda:0")
+
+
+def test_arrays_of_numpy_are_on_the_host() -> None:
+    kernel = hr.Kernel.function(lambda x, out, call: None, "f4", arrays="numpy")
+    with pytest.raises(ValueError, match="NumPy are on host, and the kernels run on cuda:0"):
+        hr.Pipeline(b"", hr.NULL, kernels=kernel, device="cuda:0")
+
+
+def test_only_so_many_arrays_are_kept(monkeypatch: Any) -> None:
+    from headrace import _kernel_call
+
+    places = _kernel_call._Places(lambda address, n: (address, n))
+    for address in range(3 * _kernel_call._PLACES):
+        assert places[address, 8] is places[address, 8]
+        assert len(places) <= _kernel_call._PLACES

@@ -3,6 +3,7 @@
 
 import array
 import copy
+import gc
 import gzip
 import io as python_io
 import mmap
@@ -13,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import weakref
 import zlib
 from pathlib import Path
 
@@ -454,3 +456,22 @@ def test_what_is_given_for_a_source_by_mistake(tmp_path):
                 hr.Pipeline(given, hr.NULL)
             assert isinstance(caught.value, hr.TransferError)
             assert caught.value.filename in (str(tmp_path / "a"), None)
+
+
+@pytest.mark.parametrize("is_source", [True, False])
+def test_an_object_goes_with_its_transfer(is_source):
+    """What is called by C is in no cycle, which only a collector would find."""
+
+    class File(python_io.BytesIO):
+        pass
+
+    file = File(b"abc")
+    seen = weakref.ref(file)
+    gc.collect()
+    gc.disable()
+    try:
+        hr.Pipeline(file if is_source else b"abc", hr.NULL if is_source else file).run()
+        del file
+        assert seen() is None
+    finally:
+        gc.enable()

@@ -294,12 +294,12 @@ def test_a_partial_unit_at_the_end_is_truncated():
 
 
 def test_arrays_of_a_gpu_are_valid_during_the_call_only():
-    from headrace._kernel import Layout
-    from headrace._kernel_call import DeviceCall
+    from headrace import _kernel_call
     from headrace._library import ffi
 
-    with DeviceCall("cuda:0", 77) as memory:
-        x = memory.array(ffi.cast("void *", 4096), 10, Layout("f4"))
+    kept = []
+
+    def look(x, out, call):
         told = x.__cuda_array_interface__
         told.pop("descr", None)  # optional
         assert told == {
@@ -311,8 +311,64 @@ def test_arrays_of_a_gpu_are_valid_during_the_call_only():
             "stream": None,  # else CuPy and Numba would wait for it
         }
         assert (x.nbytes, x.size, len(x), x.device, x.stream) == (40, 10, 10, "cuda:0", 77)
+        told.clear()  # it is the caller's own
+        assert x.__cuda_array_interface__["data"] == (4096, False)
+        assert (out.ptr, call.n_units, call.first_unit, call.chunk) == (8192, 10, 30, 3)
+        assert (call.stream, call.count.ptr, call.count.dtype) == (77, 64, np.uint64)
+        kept.append(x)
+
+    inputs = ffi.new("uint64_t *", 4096)
+    call = ffi.new("struct hr_kernel_call *", [0, 1, ffi.cast("void *", inputs)])
+    call.n_units, call.first_unit, call.chunk = 10, 30, 3
+    call.out, call.stream = ffi.cast("void *", 8192), ffi.cast("void *", 77)
+    call.count = ffi.cast("uint64_t *", 64)
+    function = hr.Kernel.function(look, "f4", counted=True).bound(None)._function
+    assert _kernel_call.DeviceCalls(function, "cuda:0")(call) == 0
     with pytest.raises(ValueError, match="during the call"):
-        x.__cuda_array_interface__  # noqa: B018
+        kept[0].__cuda_array_interface__  # noqa: B018
+
+
+def test_arrays_of_numpy_may_be_asked_for():
+    out = np.empty_like(VALUES)
+    run(VALUES, out, hr.Kernel.function(double, "f4", arrays="numpy"), chunk_size=4096)
+    assert (out == VALUES * 2).all()
+
+
+def test_tensors_of_the_host(monkeypatch):
+    import fake_libraries
+
+    torch, kept = fake_libraries.install("torch", monkeypatch), []
+
+    def double_tensors(x, out, call):
+        assert (x.dtype, x.shape[1:], call.stream_object) == (torch.float32, (7,), None)
+        np.multiply(x.values, 2, out=out.values)
+        return out
+
+    rows, out = VALUES[:7000].reshape(-1, 7), np.empty((1000, 7), "f4")
+    kernel = hr.Kernel.function(double_tensors, ("f4", (7,)), arrays="torch")
+    run(rows, out, kernel, chunk_size=4096)
+    assert (out == rows * 2).all()
+    kernel = hr.Kernel.function(lambda x, out, call: kept.append(x), "f4", arrays="torch")
+    with pytest.raises(BufferError, match="copy"):
+        run(VALUES, hr.NULL, kernel)
+    with pytest.raises(TypeError, match="machine's byte order"):
+        kernel = hr.Kernel.function(double, ">f4", arrays="torch")
+        run(VALUES.astype(">f4"), hr.NULL, kernel)
+
+
+def test_libraries_that_are_not_there(monkeypatch):
+    import sys
+
+    import fake_libraries
+
+    with pytest.raises(ValueError, match="'tensorflow', not one of 'torch', 'cupy', 'numba'"):
+        hr.Kernel.function(double, arrays="tensorflow")
+    fake_libraries.install("cupy", monkeypatch)
+    with pytest.raises(ValueError, match="CuPy are on cuda or hip, .* run on host"):
+        run(VALUES, hr.NULL, hr.Kernel.function(double, "f4", arrays="cupy"))
+    monkeypatch.setitem(sys.modules, "cupy", None)
+    with pytest.raises(ImportError, match="CuPy .* cupy cannot be imported"):
+        hr.Kernel.function(double, arrays="cupy")
 
 
 FAKE_GPU = Path(os.environ.get("HEADRACE_LIBRARY_DIR", "")) / "tests/fake_cuda/libcuda.so.1"

@@ -41,24 +41,24 @@ def test_after_ctrl_c_no_function_that_was_queued_is_called():
 def test_a_call_that_waits_for_the_interpreter_is_given_up(stops):
     calls = []
     failures = _callbacks.Failures()
-    called = _callbacks.Called(lambda call: calls.append(call) or 0, failures)
-    assert _callbacks.kernel(called.handle, ffi.NULL) == 0
+    user = _callbacks.handle(lambda call: calls.append(call) or 0, failures)
+    assert _callbacks.kernel(user, ffi.NULL) == 0
     failures.stop() if stops == "cancel" else failures.keep(KeyboardInterrupt())
-    assert _callbacks.kernel(called.handle, ffi.NULL) == errno.EIO
+    assert _callbacks.kernel(user, ffi.NULL) == errno.EIO
     assert len(calls) == 1
 
 
 def test_ctrl_c_on_the_way_to_a_function_is_not_lost(monkeypatch):
     """It shows in the trampoline, before the function: as C would have it, it has no caller."""
     failures = _callbacks.Failures()
-    called = _callbacks.Called(lambda call: 0, failures)
+    user = _callbacks.handle(lambda call: 0, failures)
 
     def interrupted(*_):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
         patched.setattr(_callbacks, "_call", interrupted)
-        assert _callbacks.kernel(called.handle, ffi.NULL) == errno.EIO
+        assert _callbacks.kernel(user, ffi.NULL) == errno.EIO
     assert isinstance(failures.take(), KeyboardInterrupt)
     assert not _callbacks.inside()
 

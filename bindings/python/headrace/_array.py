@@ -17,8 +17,9 @@ and on any thread.
 
 from __future__ import annotations
 
+import functools
 import operator
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from types import TracebackType
 from typing import Any, Optional, Union
 
@@ -33,6 +34,8 @@ from headrace._memory import Memory
 _Shape = tuple[int, ...]
 
 _SHOWN = 6  # elements
+_BYTES = _dtypes.find("uint8")
+_ADDRESS = ffi.typeof("uintptr_t")
 
 
 class Array(Handle):
@@ -219,19 +222,10 @@ class Array(Handle):
             The bytes of the last axis are no whole elements, or do not lie together.
         """
         to = _dtypes.find(dtype)
-        width = int(to.numpy.itemsize)
-        if width == self.itemsize:
-            return self._derive(self.ptr, self.shape, to, strides=self.strides)
-        last = (self.shape[-1] if self.shape else 1) * self.itemsize
-        if not self.shape or last % width:
-            raise ValueError(f"{last} bytes of the last axis are no whole elements of {to}")
-        if self.strides[-1] != self.itemsize and self.shape[-1] != 1:
-            raise ValueError(f"elements of the last axis do not lie together: {self._as_copy()}")
-        shape = (*self.shape[:-1], last // width)
-        return self._derive(self.ptr, shape, to, strides=(*self.strides[:-1], width))
-
-    def _as_copy(self) -> str:
-        return "use its transpose, .T, or .copy()" if self.order == "F" else "use .copy()"
+        shape, strides = _layout.as_other(
+            self.shape, self.strides, self._type.numpy.itemsize, to.numpy.itemsize
+        )
+        return self._derive(self.ptr, shape, to, strides=strides)
 
     def reshape(self, *shape: Union[int, _Shape]) -> Array:
         """The same elements with other axes.
@@ -259,7 +253,8 @@ class Array(Handle):
         if min(wanted, default=0) < 0 or _layout.product(tuple(wanted)) != self.size:
             raise ValueError(f"{self.size} elements do not fill the shape {given}")
         if self.order != "C":
-            raise ValueError(f"another shape of elements out of C order: {self._as_copy()}")
+            hint = _layout.copy_of(self.order)
+            raise ValueError(f"another shape of elements out of C order: {hint}")
         return self._derive(self.ptr, tuple(wanted), self._type)
 
     def __getitem__(self, key: Any) -> Array:
@@ -400,23 +395,14 @@ class Array(Handle):
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
-        if self.device == "host":
+        memory = self._memory
+        if memory.device == "host":
             raise AttributeError("__cuda_array_interface__")
-        ptr = self.ptr
-        if self.stream is None:
-            for stream in _streams.current(self.device):
-                self._memory.note(stream)
-        return {
-            "shape": self.shape,
-            "typestr": self.dtype.str,
-            "descr": self.dtype.descr if self.dtype.names else [("", self.dtype.str)],
-            "data": (ptr if self.nbytes else 0, self.readonly),
-            "strides": None if self.order == "C" else self.strides,
-            "version": 3,
-            # In a kernel's call work is queued on the call's stream. Were it named here, CuPy and
-            # Numba would wait for all that is queued there.
-            "stream": None,
-        }
+        memory.check()
+        if memory.stream is None:
+            for stream in _streams.current(memory.device):
+                memory.note(stream)
+        return _interface(self._ptr, self.shape, self.strides, self._type, memory.readonly).copy()
 
     def record_stream(self, stream: Any) -> None:
         """Says that work on a stream uses the memory, so that it is used again only after it.
@@ -450,20 +436,19 @@ class Array(Handle):
         elsewhere = dl_device is not None and tuple(dl_device) != self.__dlpack_device__()
         if elsewhere or copy:
             return self._copied(dl_device, copy).__dlpack__(max_version=max_version)
-        self._order_for(stream)
+        memory = self._memory
+        memory.check()
+        if stream is None or stream != memory.stream:
+            self._order_for(stream)
         versioned = max_version is not None and max_version[0] >= 1
-        if self.base is not None:  # NumPy can keep a Python object
+        if memory.base is not None:  # NumPy can keep a Python object
             return _dlpack.by_numpy(self.numpy(), self._type, versioned)
-        return _dlpack.export(self._tensor(), self._memory.hold, versioned)
+        return _dlpack.export(self._tensor(), memory.hold, versioned)
 
     def _tensor(self) -> _dlpack.Tensor:
-        return _dlpack.Tensor(
-            ptr=self.ptr,
-            shape=self.shape,
-            strides=_dlpack.in_elements(self.strides, self.itemsize),
-            dtype=self._type,
-            device=self.device,
-            readonly=self.readonly,
+        memory = self._memory
+        return _dlpack.tensor(
+            self._ptr, self.shape, self.strides, self._type, memory.device, memory.readonly
         )
 
     def _copied(self, dl_device: Optional[tuple[int, int]], copy: Optional[bool]) -> Array:
@@ -477,8 +462,7 @@ class Array(Handle):
         return of_numpy(array.copy(order="K") if self.device == "host" else array, self._type)
 
     def _order_for(self, stream: Optional[int]) -> None:
-        """Between the work on this memory and the consumer's."""
-        self._memory.check()
+        """Between the work on this memory and the consumer's, if that is on another stream."""
         if self.device == "host":
             if stream is not None:
                 raise BufferError("the array is on the host, where there are no streams")
@@ -513,6 +497,25 @@ class Array(Handle):
         )
 
 
+@functools.lru_cache(maxsize=256)
+def _interface(
+    ptr: int, shape: _Shape, strides: _Shape, dtype: _dtypes.DType, readonly: bool
+) -> dict[str, Any]:
+    """A ``__cuda_array_interface__``, which is made once for each place that chunks come in."""
+    of, order = dtype.numpy, _layout.order_of(shape, strides, dtype.numpy.itemsize)
+    return {
+        "shape": shape,
+        "typestr": of.str,
+        "descr": of.descr if of.names else [("", of.str)],
+        "data": (ptr if _layout.product(shape) * of.itemsize else 0, readonly),
+        "strides": None if order == "C" else strides,
+        "version": 3,
+        # In a kernel's call work is queued on the call's stream. Were it named here, CuPy and
+        # Numba would wait for all that is queued there.
+        "stream": None,
+    }
+
+
 class Chunk(Array):
     """A part of a stream, on loan from its pipeline, whose memory is used again.
 
@@ -539,17 +542,41 @@ class Chunk(Array):
     all its chunks are out.
     """
 
-    def __init__(self, memory: Memory, chunk: Any) -> None:
-        ptr = int(ffi.cast("uintptr_t", chunk.data))
-        super().__init__(memory, ptr, (int(chunk.size),), _dtypes.find("uint8"))
-        self.index = int(chunk.index)
-        self.stream_offset = int(chunk.stream_offset)
-        self.source_offset = int(chunk.source_offset)
-        self.source = int(chunk.source)
-        self.n_units = int(chunk.n_units)
-        self.first = bool(chunk.flags & lib.HR_CHUNK_FIRST)
-        self.last = bool(chunk.flags & lib.HR_CHUNK_LAST)
-        self.verified = bool(chunk.flags & lib.HR_CHUNK_VERIFIED)
+    def __init__(self, memory: Memory, ptr: int, chunk: Any) -> None:
+        Array.__init__(self, memory, ptr, (chunk.size,), _BYTES)
+        self._chunk = chunk
+
+    @property
+    def index(self) -> int:
+        return int(self._chunk.index)
+
+    @property
+    def stream_offset(self) -> int:
+        return int(self._chunk.stream_offset)
+
+    @property
+    def source_offset(self) -> int:
+        return int(self._chunk.source_offset)
+
+    @property
+    def source(self) -> int:
+        return int(self._chunk.source)
+
+    @property
+    def n_units(self) -> int:
+        return int(self._chunk.n_units)
+
+    @property
+    def first(self) -> bool:
+        return bool(self._chunk.flags & lib.HR_CHUNK_FIRST)
+
+    @property
+    def last(self) -> bool:
+        return bool(self._chunk.flags & lib.HR_CHUNK_LAST)
+
+    @property
+    def verified(self) -> bool:
+        return bool(self._chunk.flags & lib.HR_CHUNK_VERIFIED)
 
     def release(self, stream: Any = None) -> None:
         """Gives the chunk back now, not when Python forgets it.
@@ -583,7 +610,7 @@ class Chunk(Array):
 # ---- making them -----------------------------------------------------------------------------
 
 
-def chunk_array(hold: Any, chunk: Any, readonly: bool = False) -> Chunk:
+def chunk_array(hold: Any, chunk: Any, own: Sequence[tuple[int, int]] = ()) -> Chunk:
     """A chunk that was lent by hrp_box_next, as bytes.
 
     Parameters
@@ -592,8 +619,9 @@ def chunk_array(hold: Any, chunk: Any, readonly: bool = False) -> Chunk:
         It is taken over.
     chunk : cffi pointer to struct hr_chunk
         What it is.
-    readonly : bool, default False
-        Its memory is not the pipeline's: a source's, that nothing has changed.
+    own : sequence of (int, int), default ()
+        Addresses of the sources' own memory, begins and ends: a chunk that lies there is not the
+        pipeline's, and is not to be written to.
 
     Returns
     -------
@@ -605,11 +633,16 @@ def chunk_array(hold: Any, chunk: Any, readonly: bool = False) -> Chunk:
     DeviceError
         The device has failed.
     """
-    device = ffi.string(native.hrp_hold_device(hold[0])).decode()
-    if device != "host":
+    device = "host"
+    if chunk.flags & lib.HR_CHUNK_DEVICE:
+        device = ffi.string(native.hrp_hold_device(hold[0])).decode()
         error = _calls.new_error()
         _calls.check(lib.hr_chunk_wait(chunk, ffi.NULL, error), error)
-    return Chunk(Memory(device, hold, readonly=readonly), chunk)
+    ptr = int(ffi.cast(_ADDRESS, chunk.data))
+    readonly = False
+    for begin, end in own:
+        readonly = readonly or begin <= ptr < end
+    return Chunk(Memory(device, hold, None, None, readonly), ptr, chunk)
 
 
 def memory_array(

@@ -50,13 +50,18 @@ class Failures:
             return first
 
 
-class Called:
+class _Called:
     """A Python function and where its exceptions go: what a handle stands for."""
 
     def __init__(self, function: Callable[..., int], failures: Failures) -> None:
         self.function = function
         self.failures = failures
-        self.handle = ffi.new_handle(self)
+
+
+def handle(function: Callable[..., int], failures: Failures) -> Any:
+    """What a callback is given as its user, to be kept as long as C may call it: it owns the
+    function and what that has, which goes with it at once."""
+    return ffi.new_handle(_Called(function, failures))
 
 
 def inside() -> bool:

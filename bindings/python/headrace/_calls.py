@@ -60,12 +60,14 @@ def text(given: bytes) -> Any:
     return ffi.from_buffer(given + b"\0")
 
 
+# Types that are made for each chunk, without a look at their names.
+_HOLD = ffi.typeof("hrp_hold **")
 _CHUNK = ffi.typeof("struct hr_chunk *")
 _CHUNK_SIZE = ffi.sizeof("struct hr_chunk")
 
 
 def new_chunk() -> Any:
-    """A struct hr_chunk, as new_struct makes it, without a look at its name."""
+    """A struct hr_chunk, as new_struct makes it."""
     made = ffi.new(_CHUNK)
     made.struct_size = _CHUNK_SIZE
     return made
@@ -76,7 +78,7 @@ def version() -> str:
     return str(ffi.string(lib.hr_version()).decode())
 
 
-def new_owner(kind: str, end: Any) -> Any:
+def new_owner(kind: Any, end: Any) -> Any:
     """An empty place for a handle of C, which ends what is in it when it is forgotten.
 
     A call puts the handle there itself. So Ctrl-C, which shows between any two steps of Python,
@@ -87,7 +89,7 @@ def new_owner(kind: str, end: Any) -> Any:
 
 def new_hold() -> Any:
     """For a hrp_hold."""
-    return new_owner("hrp_hold **", native.hrp_hold_end)
+    return new_owner(_HOLD, native.hrp_hold_end)
 
 
 def new_box() -> Any:

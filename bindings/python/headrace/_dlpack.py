@@ -50,6 +50,7 @@ _take = ctypes.PYFUNCTYPE(None, ctypes.py_object, ctypes.c_int, ctypes.c_void_p)
 )
 
 
+@functools.lru_cache(maxsize=64)
 def device_pair(device: str) -> tuple[int, int]:
     """What ``__dlpack_device__`` says of a device.
 
@@ -116,8 +117,48 @@ class Tensor:
     readonly: bool
     owner: Any = None
 
+    @functools.cached_property
+    def struct(self) -> tuple[int, Any]:
+        """Address of a struct hrp_dl_tensor, which C copies, and what keeps it.
+
+        Raises
+        ------
+        BufferError
+            A type that DLPack does not have.
+        """
+        struct = ffi.new("struct hrp_dl_tensor *")
+        lengths = ffi.new("int64_t[]", self.shape)
+        steps = ffi.NULL if self.strides is None else ffi.new("int64_t[]", self.strides)
+        struct.data = ffi.cast("void *", self.ptr)
+        struct.device_type, struct.device_id = device_pair(self.device)
+        struct.ndim, struct.shape, struct.strides = len(self.shape), lengths, steps
+        struct.code, struct.bits = _code_of(self.dtype)
+        struct.lanes = 1
+        return _address(struct), (struct, lengths, steps)
+
 
 @functools.lru_cache(maxsize=256)
+def tensor(
+    ptr: int,
+    shape: tuple[int, ...],
+    strides: tuple[int, ...],
+    dtype: _dtypes.DType,
+    device: str,
+    readonly: bool,
+) -> Tensor:
+    """A Tensor of strides in bytes. Chunks come in the same memory again and again, and to fill one
+    in takes longer than all else of an export.
+
+    Raises
+    ------
+    BufferError
+        The strides are no whole elements.
+    """
+    return Tensor(
+        ptr, shape, in_elements(strides, dtype.numpy.itemsize), dtype, device, readonly
+    )
+
+
 def in_elements(strides: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
     """Strides as DLPack has them, of strides in bytes.
 
@@ -172,30 +213,8 @@ def export(tensor: Tensor, hold: Any, versioned: bool) -> Any:
             "the array is read-only, which only capsules of DLPack 1.0 say, and the library asked "
             "for an older one: give it a copy, array.numpy().copy()"
         )
-    struct, _ = _told(tensor.ptr, tensor.shape, tensor.strides, tensor.dtype, tensor.device)
     flags = native.HRP_DL_READ_ONLY if tensor.readonly else 0
-    return _make(struct, _address(hold or ffi.NULL), versioned, flags)
-
-
-@functools.lru_cache(maxsize=256)
-def _told(
-    ptr: int,
-    shape: tuple[int, ...],
-    strides: Optional[tuple[int, ...]],
-    dtype: _dtypes.DType,
-    device: str,
-) -> tuple[int, Any]:
-    """Address of a struct hrp_dl_tensor, which C copies, and what keeps it. Chunks come in the same
-    memory again and again, and to fill one in takes longer than all else of an export."""
-    struct = ffi.new("struct hrp_dl_tensor *")
-    lengths = ffi.new("int64_t[]", shape)
-    steps = ffi.NULL if strides is None else ffi.new("int64_t[]", strides)
-    struct.data = ffi.cast("void *", ptr)
-    struct.device_type, struct.device_id = device_pair(device)
-    struct.ndim, struct.shape, struct.strides = len(shape), lengths, steps
-    struct.code, struct.bits = _code_of(dtype)
-    struct.lanes = 1
-    return _address(struct), (struct, lengths, steps)
+    return _make(tensor.struct[0], None if hold is None else _address(hold), versioned, flags)
 
 
 def _struct(capsule: Any) -> tuple[Any, bool]:

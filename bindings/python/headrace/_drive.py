@@ -30,19 +30,22 @@ _EXIT_SECONDS = 5.0  # that a transfer is waited for at the interpreter's exit
 _MOMENT_MS, _AT_MOST_MS = 1, 5  # that C waits for the next event, and drives without a look here
 _STEP_MS = 1  # that an event loop waits for a step
 
+_TOLD = (lib.HR_OK, lib.HR_END, lib.HR_ELOANED)  # by hr_pipeline_next, to who asks for a chunk
+
 _here = threading.local()
 _lists = threading.RLock()  # of the three lists
 _all: weakref.WeakSet[Drive] = weakref.WeakSet()
 _left: list[Drive] = []  # dropped, not closed yet
 _lent: list[tuple[list[Any], Any]] = []  # what chunks may lie in and their box, of closed ones
 _exiting = False
+_process = object()  # stands for this one: os.getpid() is a system call, for every chunk
 
 
 def _thread() -> object:
     """What stands for the calling thread: unlike idents, never that of one that has ended."""
-    if not hasattr(_here, "token"):
-        _here.token = object()
-    token: object = _here.token
+    token: object = getattr(_here, "token", None)
+    if token is None:
+        token = _here.token = object()
     return token
 
 
@@ -81,9 +84,10 @@ class Drive:
         close_left()
         # The first attribute goes first when this is forgotten; until then _keep is needed.
         self._box = _calls.new_box()  # empty: closed, also by a collector, in any order
-        self._pid = os.getpid()
+        self._pid, self._process = os.getpid(), _process
         self._keep = keep
-        self._lent_from = lent_from
+        self._pulls = lent_from is not None
+        self._lent_from = lent_from or ()
         self._failures = failures
         self._turn = threading.RLock()  # of who drives, from start to end
         self._lock = threading.RLock()  # of calls on the loop, which are short
@@ -110,7 +114,7 @@ class Drive:
         self._own()
 
     def _check_caller(self) -> None:
-        if self._pid != os.getpid():
+        if self._process is not _process:
             raise errors.in_child("pipeline", self._pid)
         if self._driving and _callbacks.inside():
             raise RuntimeError("the pipeline cannot be driven by a function that it calls")
@@ -132,7 +136,7 @@ class Drive:
     def _check_end(self) -> None:
         with self._lock:
             status = lib.hr_pipeline_state(self._pipeline, self._error)
-        if self._lent_from is None:
+        if not self._pulls:
             self._keep = []
         if status < 0:
             self._raise(status)
@@ -228,13 +232,6 @@ class Drive:
         transfer, and an event loop may have several of one transfer."""
         return int(self.look(lambda _: os.dup(lib.hr_loop_fd(self._loop))))
 
-    def _is_sources(self, chunk: Any) -> bool:
-        """Whether a chunk lies in a source's own memory, which is not to be written to."""
-        if not self._lent_from:
-            return False
-        at = int(ffi.cast("uintptr_t", chunk.data))
-        return any(begin <= at < end for begin, end in self._lent_from)
-
     def next_chunk(self, wait: bool = True) -> Any:
         """The next chunk, on loan.
 
@@ -259,7 +256,7 @@ class Drive:
         try:
             status = self._next(hold, chunk, wait)
             if status == lib.HR_OK:
-                return _array.chunk_array(hold, chunk, self._is_sources(chunk))
+                return _array.chunk_array(hold, chunk, self._lent_from)
         except BaseException:
             if hold[0] != ffi.NULL:
                 self.cancel()  # nobody gets the chunk, behind which nothing is to come then
@@ -273,18 +270,18 @@ class Drive:
         self._check_caller()
         with self._turn:
             self._begin()
-            until = time.monotonic() + _STEP_MS / 1000
+            until = 0 if wait else time.monotonic() + _STEP_MS / 1000
             try:
                 self._driving = True
                 while True:
                     with self._lock:
-                        status = native.hrp_box_next(self._box[0], chunk, hold, self._error)
-                    if status in (lib.HR_OK, lib.HR_END, lib.HR_ELOANED):
-                        return int(status)
+                        status: int = native.hrp_box_next(self._box[0], chunk, hold, self._error)
+                    if status in _TOLD:
+                        return status
                     if status < 0:
                         self._raise(status)
                     if not wait and (self._arm() or time.monotonic() >= until):
-                        return int(status)
+                        return status
                     self._wait()
             except BaseException:
                 self._end_early()
@@ -308,7 +305,7 @@ class Drive:
 
     def look(self, call: Callable[[Any], Any]) -> Any:
         """What call(pipeline) returns, between two steps of who drives."""
-        if self._pid != os.getpid():
+        if self._process is not _process:
             raise errors.in_child("pipeline", self._pid)
         with self._lock:
             if self.closed:
@@ -320,7 +317,7 @@ class Drive:
     def cancel(self) -> None:
         """Ends the transfer early. Any thread, also a signal handler."""
         with self._handles:
-            if not self.closed and self._pid == os.getpid():
+            if not self.closed and self._process is _process:
                 lib.hr_pipeline_cancel(self._pipeline)
                 self._failures.stop()
 
@@ -332,7 +329,7 @@ class Drive:
         bool
             False: the time went by.
         """
-        if self.closed or self._pid != os.getpid():
+        if self.closed or self._process is not _process:
             return True
         self._check_caller()
         self.cancel()
@@ -367,7 +364,7 @@ class Drive:
         last_look : callable, optional
             Called when all has ended and is still there.
         """
-        if not self.finish(timeout_s) or self._pid != os.getpid():
+        if not self.finish(timeout_s) or self._process is not _process:
             return
         with self._turn, self._lock, self._handles:
             if self.closed:
@@ -382,7 +379,7 @@ class Drive:
 
     def dropped(self) -> None:
         """Closes it now or later: nobody refers to it any more."""
-        if self.closed or self._pid != os.getpid():
+        if self.closed or self._process is not _process:
             return
         self._rehouse()
         if _callbacks.inside():
@@ -444,8 +441,9 @@ def _at_exit() -> None:
 
 
 def _after_fork() -> None:
-    global _lists
+    global _lists, _process
     _lists = threading.RLock()  # whose holder is not in the child
+    _process = object()
 
 
 os.register_at_fork(after_in_child=_after_fork)

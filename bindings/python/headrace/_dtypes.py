@@ -116,6 +116,9 @@ class DType:
     def __str__(self) -> str:
         return self.name
 
+    def __hash__(self) -> int:  # what is looked up for every chunk is kept by types, too
+        return hash(self.name)
+
 
 # Type codes of dlpack.h 1.1, enum DLDataTypeCode.
 _INT, _UINT, _FLOAT, _BFLOAT, _COMPLEX, _BOOL = 0, 1, 2, 4, 5, 6

@@ -35,7 +35,7 @@ from numbers import Number
 from typing import Any, Callable, Optional
 
 from headrace import _callbacks, _calls, _checks, _flow, _foreign
-from headrace._callbacks import Called, Failures
+from headrace._callbacks import Failures
 from headrace._lent import Lent
 from headrace._library import ffi, lib
 from headrace._numbers import size
@@ -402,8 +402,8 @@ def _of_calls(given: Any, failures: Failures) -> Optional[End]:
         reader = _Items(given)
     else:
         return None
-    called = Called(reader, failures)
-    return End(lib.HR_CALLBACK, called, read=_callbacks.read, user=called.handle)
+    user = _callbacks.handle(reader, failures)
+    return End(lib.HR_CALLBACK, user, read=_callbacks.read, user=user)
 
 
 def _source(given: Any, failures: Failures) -> End:
@@ -530,5 +530,5 @@ def sink(given: Any, failures: Failures) -> End:
             f"{type(given).__name__} is no sink: a path, address, descriptor, socket, file, "
             "writable array, headrace.NULL, headrace.DeviceMemory(), or None to iterate"
         )
-    called = Called(_write_to(given), failures)
-    return End(lib.HR_CALLBACK, called, write=_callbacks.write, user=called.handle)
+    user = _callbacks.handle(_write_to(given), failures)
+    return End(lib.HR_CALLBACK, user, write=_callbacks.write, user=user)

@@ -15,7 +15,7 @@ from typing import Any, Optional
 
 import numpy
 
-from headrace import _dtypes, _kernel
+from headrace import _dtypes, _function, _kernel
 from headrace._foreign import Foreign
 from headrace.errors import ArgumentError, ElementTypeError, TruncatedError
 
@@ -145,7 +145,7 @@ def stated(kernel: _kernel.Kernel) -> Optional[Elements]:
     """
     layout = kernel.unit_in
     if layout is not None:
-        return None if layout.dtype.names else of_type(_of(layout), swap=_swap(layout))
+        return None if layout.dtype.names else of_type(layout.kind, swap=_swap(layout))
     word, arguments = kernel.words
     dtype = _WORDS.get(arguments[0]) if arguments and word in _TYPED else None
     if dtype is None or (word == "histogram" and dtype.name == "u8"):
@@ -162,11 +162,7 @@ def keeps_type(kernels: list[_kernel.Kernel]) -> bool:
     )
 
 
-def _of(layout: _kernel.Layout) -> _dtypes.DType:
-    return _dtypes.from_numpy(layout.dtype)
-
-
-def _swap(layout: _kernel.Layout) -> int:
+def _swap(layout: _function.Layout) -> int:
     return _dtypes.swap_width(layout.dtype)
 
 
@@ -305,4 +301,4 @@ def _unit_by_unit(kernel: _kernel.Kernel, flow: Flow) -> Flow:
     if not row and flow.elements is not None and kernel.unit_in is not None:
         one_by_one = kernel.unit_in.row == () and not kernel.is_counted
         row = flow.elements.row if one_by_one else ()
-    return Flow(of_type(_of(layout), row, _swap(layout)), nbytes)
+    return Flow(of_type(layout.kind, row, _swap(layout)), nbytes)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import operator
 from typing import Any, Optional
 
@@ -10,7 +11,10 @@ import numpy
 
 Shape = tuple[int, ...]
 
+_kept = functools.lru_cache(maxsize=256)  # chunks have the same shape again and again
 
+
+@_kept
 def product(shape: Shape) -> int:
     """How many elements a shape has."""
     n = 1
@@ -19,6 +23,7 @@ def product(shape: Shape) -> int:
     return n
 
 
+@_kept
 def strides_of(shape: Shape, order: str, width: int) -> Shape:
     """Bytes from one element to the next, of each axis, where there are no gaps.
 
@@ -35,6 +40,7 @@ def strides_of(shape: Shape, order: str, width: int) -> Shape:
     return tuple(strides)
 
 
+@_kept
 def order_of(shape: Shape, strides: Optional[Shape], width: int) -> Optional[str]:
     """The order in which elements lie without gaps.
 
@@ -69,6 +75,48 @@ def order_of(shape: Shape, strides: Optional[Shape], width: int) -> Optional[str
         if fits:
             return order
     return None
+
+
+def copy_of(order: Optional[str]) -> str:
+    """What to do where elements do not lie as they are wanted, for messages."""
+    return "use its transpose, .T, or .copy()" if order == "F" else "use .copy()"
+
+
+@_kept
+def as_other(shape: Shape, strides: Shape, width: int, other: int) -> tuple[Shape, Shape]:
+    """The same bytes as elements of another width, in the last axis.
+
+    Parameters
+    ----------
+    shape, strides : tuple of int
+        Of what there is, strides in bytes.
+    width, other : int
+        Bytes of an element there, and of one that is wanted.
+
+    Returns
+    -------
+    shape, strides : tuple of int
+        Of what is wanted.
+
+    Raises
+    ------
+    ValueError
+        The bytes of the last axis are no whole elements, or do not lie together.
+
+    Examples
+    --------
+    >>> as_other((2, 6), (12, 2), 2, 4)
+    ((2, 3), (12, 4))
+    """
+    if width == other:
+        return shape, strides
+    last = (shape[-1] if shape else 1) * width
+    if not shape or last % other:
+        raise ValueError(f"{last} bytes of the last axis are no whole elements of {other} bytes")
+    if strides[-1] != width and shape[-1] != 1:
+        hint = copy_of(order_of(shape, strides, width))
+        raise ValueError(f"elements of the last axis do not lie together: {hint}")
+    return (*shape[:-1], last // other), (*strides[:-1], other)
 
 
 def span(shape: Shape, strides: Shape, width: int) -> int:

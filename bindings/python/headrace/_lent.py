@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from headrace._library import ffi
 
 _COLLECTIONS = 10
+_BYTES = ffi.typeof("char *")
 
 Self = TypeVar("Self", bound="Lent")
 
@@ -35,13 +36,16 @@ class Lent:
 
     def view(self, address: Any, nbytes: int, writable: bool) -> memoryview:
         """Bytes at an address. Whatever uses them refers to one object, and ends with it."""
-        root = ffi.buffer(ffi.cast("char *", address), nbytes)
+        root = ffi.buffer(ffi.cast(_BYTES, address), nbytes)
         self._roots.append(weakref.ref(root))
         view = memoryview(root)
         return view if writable else view.toreadonly()
 
     def _is_left(self) -> bool:
-        return any(root() is not None for root in self._roots)
+        for root in self._roots:
+            if root() is not None:
+                return True
+        return False
 
     def __enter__(self: Self) -> Self:
         return self

@@ -7,6 +7,7 @@ kernel that does nothing states its bytes as a unit, and the engine joins what c
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass
 from typing import Any, Union
@@ -68,14 +69,14 @@ class Record:
     def __str__(self) -> str:
         return " x ".join(map(str, (self.dtype, *self.shape)))
 
-    @property
+    @functools.cached_property
     def nbytes(self) -> int:
         """Its bytes; of elements narrower than a byte those of the fewest that fill whole ones."""
         if not self.shape:
             return self.dtype.group[1]
         return math.prod(self.stored_shape) * int(self.dtype.numpy.itemsize)
 
-    @property
+    @functools.cached_property
     def stored_shape(self) -> tuple[int, ...]:
         """Its shape in a chunk, where elements narrower than a byte are counted in bytes."""
         return self.dtype.stored_shape(self.shape)

@@ -3,6 +3,7 @@
  * destructor is called by one, whose functions are looked up in the process: the library is linked
  * with none, and so fits every version. */
 #include <dlfcn.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -95,11 +96,14 @@ enum { DLTENSOR, DLTENSOR_VERSIONED, N_KINDS };
 static const char *const names[N_KINDS] = {"dltensor", "dltensor_versioned"};
 static const char *const used_names[N_KINDS] = {"used_dltensor", "used_dltensor_versioned"};
 
-typedef void *new_fn(void *pointer, const char *name, void (*destructor)(void *capsule));
-typedef int set_name_fn(void *capsule, const char *name);
-typedef void *no_memory_fn(void);
-typedef int is_valid_fn(void *capsule, const char *name);
-typedef void *get_pointer_fn(void *capsule, const char *name);
+/* Functions of the interpreter's C interface. */
+static struct {
+    void *(*new)(void *pointer, const char *name, void (*destructor)(void *capsule));
+    int (*is_valid)(void *capsule, const char *name);
+    void *(*get_pointer)(void *capsule, const char *name);
+    int (*set_name)(void *capsule, const char *name);
+    void *(*no_memory)(void);
+} python;
 
 /* A function by its name, as POSIX wants it read: dlsym gives a pointer to data. */
 static void find(const char *name, void *function)
@@ -108,16 +112,29 @@ static void find(const char *name, void *function)
     memcpy(function, &found, sizeof found);
 }
 
+static void find_all(void)
+{
+    find("PyCapsule_New", &python.new);
+    find("PyCapsule_IsValid", &python.is_valid);
+    find("PyCapsule_GetPointer", &python.get_pointer);
+    find("PyCapsule_SetName", &python.set_name);
+    find("PyErr_NoMemory", &python.no_memory);
+}
+
+/* Once: to look for a name takes about as long as to make a capsule. */
+static void use_python(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, find_all);
+}
+
 /* Who consumes a capsule gives it another name. */
 void hrp_capsule_destructor(void *capsule)
 {
-    is_valid_fn *is_valid;
-    get_pointer_fn *get_pointer;
-    find("PyCapsule_IsValid", &is_valid);
-    find("PyCapsule_GetPointer", &get_pointer);
+    use_python();
     for (int kind = DLTENSOR; kind < N_KINDS; kind++)
-        if (is_valid(capsule, names[kind])) {
-            delete_tensor(get_pointer(capsule, names[kind]), kind);
+        if (python.is_valid(capsule, names[kind])) {
+            delete_tensor(python.get_pointer(capsule, names[kind]), kind);
             return;
         }
 }
@@ -125,14 +142,11 @@ void hrp_capsule_destructor(void *capsule)
 void *hrp_dlpack_capsule(const struct hrp_dl_tensor *tensor, hrp_hold *hold, int is_versioned,
                          uint64_t flags)
 {
-    new_fn *new_capsule;
-    no_memory_fn *no_memory;
-    find("PyCapsule_New", &new_capsule);
-    find("PyErr_NoMemory", &no_memory);
+    use_python();
     void *managed = hrp_dlpack_export(tensor, hold, is_versioned, flags);
     if (!managed)
-        return no_memory();
-    void *capsule = new_capsule(managed, names[is_versioned], hrp_capsule_destructor);
+        return python.no_memory();
+    void *capsule = python.new(managed, names[is_versioned], hrp_capsule_destructor);
     if (!capsule)
         delete_tensor(managed, is_versioned);
     return capsule;
@@ -140,13 +154,10 @@ void *hrp_dlpack_capsule(const struct hrp_dl_tensor *tensor, hrp_hold *hold, int
 
 void hrp_dlpack_consume(void *capsule, int is_versioned, struct hrp_dl_owner *out)
 {
-    get_pointer_fn *get_pointer;
-    set_name_fn *set_name;
-    find("PyCapsule_GetPointer", &get_pointer);
-    find("PyCapsule_SetName", &set_name);
-    out->managed = get_pointer(capsule, names[is_versioned]);
+    use_python();
+    out->managed = python.get_pointer(capsule, names[is_versioned]);
     out->is_versioned = is_versioned;
-    set_name(capsule, used_names[is_versioned]);
+    python.set_name(capsule, used_names[is_versioned]);
 }
 
 void hrp_dlpack_end(struct hrp_dl_owner *owner)

@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "headrace_python.h"
 #include "lent.h"
@@ -15,7 +14,7 @@
 
 struct hrp_box {
     atomic_uint n_users;
-    pid_t pid; /* who made it */
+    unsigned n_forks; /* of the process that made it */
     hr_loop *loop;
     hr_pipeline *pipeline;
     char device[HR_DEVICE_NAME]; /* that chunks may be lent on */
@@ -53,7 +52,7 @@ hr_status hrp_box_open(hr_context *context, const struct hr_loop_config *loop_co
         return status;
     }
     atomic_init(&box->n_users, 1);
-    box->pid = getpid();
+    box->n_forks = hrp__n_forks();
     if (hr_pipeline_stats(box->pipeline, &stats) == HR_OK)
         memcpy(box->device, stats.device, sizeof box->device);
     *out = box;
@@ -77,7 +76,7 @@ static bool is_last(atomic_uint *n_users)
 
 static void drop_box(hrp_box *box)
 {
-    if (box->pid != getpid() || !is_last(&box->n_users))
+    if (box->n_forks != hrp__n_forks() || !is_last(&box->n_users))
         return;
     if (hr_loop_take(box->loop, NULL) == HR_OK) {
         hr_pipeline_free(box->pipeline);
@@ -111,7 +110,7 @@ unsigned hrp_box_n_users(const hrp_box *box)
 /* Of a chunk, if there is a box, else of memory. */
 struct hrp_hold {
     atomic_uint n_users;
-    pid_t pid;
+    unsigned n_forks;
     struct hr_chunk chunk;
     struct hrp__lent lent; /* of a chunk in host memory */
     pthread_mutex_t lock;
@@ -131,7 +130,7 @@ static hrp_hold *new_hold(void)
     if (!hold)
         return NULL;
     atomic_init(&hold->n_users, 1);
-    hold->pid = getpid();
+    hold->n_forks = hrp__n_forks();
     pthread_mutex_init(&hold->lock, NULL);
     atomic_fetch_add_explicit(&n_holds, 1, memory_order_relaxed);
     return hold;
@@ -230,7 +229,7 @@ static int note(hrp_hold *hold, void *stream)
 /* Of memory, the driver's own free waits for all of the device's streams. */
 int hrp_hold_note_stream(hrp_hold *hold, void *stream)
 {
-    if (!hold->box || !stream || hold->pid != getpid())
+    if (!hold->box || !stream || hold->n_forks != hrp__n_forks())
         return 0;
     pthread_mutex_lock(&hold->lock);
     const int status = note(hold, stream);
@@ -256,7 +255,7 @@ static void give_back(hrp_hold *hold)
 
 static void drop_hold(hrp_hold *hold)
 {
-    if (hold->pid != getpid() || !is_last(&hold->n_users))
+    if (hold->n_forks != hrp__n_forks() || !is_last(&hold->n_users))
         return;
     if (hold->box) {
         give_back(hold);

@@ -2,6 +2,7 @@
 #include "lent.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -14,6 +15,7 @@
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of the list; held while forking */
 static struct hrp__lent *first;
+static atomic_uint n_forks; /* relaxed: changes while there is one thread */
 
 static void *map(void *at, size_t size, int flags)
 {
@@ -67,6 +69,7 @@ static void put_back(const struct hrp__lent *lent)
 
 static void in_child(void)
 {
+    atomic_fetch_add_explicit(&n_forks, 1, memory_order_relaxed);
     for (const struct hrp__lent *lent = first; lent; lent = lent->next)
         if (lent->copy)
             put_back(lent);
@@ -77,6 +80,12 @@ static void in_child(void)
 static void register_all(void)
 {
     pthread_atfork(before, in_parent, in_child);
+}
+
+unsigned hrp__n_forks(void)
+{
+    pthread_once(&once, register_all);
+    return atomic_load_explicit(&n_forks, memory_order_relaxed);
 }
 
 /* ---- the list ---- */

@@ -23,4 +23,8 @@ struct hrp__lent {
 void hrp__lent_add(struct hrp__lent *lent);
 void hrp__lent_remove(struct hrp__lent *lent);
 
+/* How many forks are between the process that used this library first, and this one: what was made
+ * under another number is a parent's. For every chunk, where getpid(2) is a system call each time. */
+unsigned hrp__n_forks(void);
+
 #endif
