@@ -1,25 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Cuts what was read or decoded into chunks, in stream order. A chunk refers to the bytes where
- * they lie and holds their slot; nothing is copied but the begin of a unit whose rest comes with
- * the next slot: it is joined to the rest in the headroom before that.
+/* Cuts what was read or decoded into chunks. A chunk refers to the bytes where they lie and holds
+ * their slot; nothing is copied but the begin of a unit whose rest comes with the next slot: it is
+ * joined to the rest in the headroom before that.
  *
  *     slot k     |......................|ab|        ab: carried, the begin of a unit
  *     slot k+1                    [ab]|cdefgh...    headroom, then the slot's own memory
  *     chunk                        |abcdefgh...
  *
- * Here ranges of decoded bytes begin and end, and the stream's errors take their place. */
+ * That goes in stream order. But where each block is a chunk, and knows its place in the stream, none
+ * waits for a slower one before it. Here ranges of decoded bytes begin and end, and the stream's
+ * errors take their place: behind all that precedes them. */
 #include <string.h>
 
+#include "order.h"
 #include "pipeline.h"
 #include "sched.h"
 #include "status.h"
 
 /* The stream ends with this error. False: no slot is free for it. */
-static bool place_error(hr_pipeline *p, const hr_error *error)
+static bool place_error(hr_pipeline *p, uint64_t number, const hr_error *error)
 {
     struct hr__slot *chunk = hr__lane_place_error(&p->chunks, error);
     if (!chunk)
         return false;
+    chunk->number = number;
     if (error->stage == HR_STAGE_DECODE) { /* it does not know where in the decoded stream it is */
         chunk->error.chunk = chunk->index;
         chunk->error.offset = p->cut.stream_offset;
@@ -85,22 +89,34 @@ static size_t next_bytes(const hr_pipeline *p, const struct hr__slot *from)
     return here < most ? here : most;
 }
 
+/* In its source and in the stream. */
+static void tell_place(struct hr__slot *chunk, const struct hr__slot *from)
+{
+    const hr_pipeline *p = chunk->lane->pipeline;
+    const bool joint = p->cut.carried > 0;
+    chunk->input = joint ? p->cut.carried_input : from->input;
+    chunk->input_offset = joint ? p->cut.carried_offset : from->input->decoded_position;
+    chunk->stream_offset = p->cut.stream_offset;
+    if (p->cuts_any) { /* what was cut before says nothing of it */
+        chunk->number = hr__order_number(from);
+        chunk->input_offset = from->input_offset;
+        chunk->stream_offset = from->stream_offset;
+    }
+}
+
 /* A chunk of `whole` bytes, the first of which stands at `start`. */
 static void place_chunk(struct hr__slot *chunk, struct hr__slot *from, const char *start,
                         size_t whole, size_t n)
 {
     hr_pipeline *p = chunk->lane->pipeline;
-    const bool joint = p->cut.carried > 0;
     hr__lane_place(chunk);
     hr__slot_hold(from);
     chunk->holds = from;
     chunk->data = start;
     chunk->size = whole;
-    chunk->input = joint ? p->cut.carried_input : from->input;
-    chunk->input_offset = joint ? p->cut.carried_offset : from->input->decoded_position;
-    chunk->stream_offset = p->cut.stream_offset;
+    tell_place(chunk, from);
     chunk->early = from->early && from->taken + n == from->size;
-    chunk->verified = from->verified && (!joint || p->cut.carried_verified);
+    chunk->verified = from->verified && (!p->cut.carried || p->cut.carried_verified);
     chunk->on_device = from->on_device;
     p->cut.stream_offset += whole;
     if (!p->chain)
@@ -134,7 +150,7 @@ static bool refuse_part(hr_pipeline *p, const struct hr__slot *from, size_t unit
         "source %u is memory of a device, in which units are whole: at byte %llu of the stream "
         "one of %zu bytes is in two sources, or ends early",
         (unsigned)(from->input - p->inputs), (unsigned long long)p->cut.stream_offset, unit);
-    return place_error(p, &error);
+    return place_error(p, p->chunks.tail, &error);
 }
 
 static bool cut_chunk(hr_pipeline *p, struct hr__slot *from)
@@ -180,7 +196,14 @@ static bool end_stream(hr_pipeline *p)
                  .stage = HR_STAGE_KERNEL, .chunk = p->chunks.tail, .offset = p->cut.stream_offset},
              "the stream ends inside of a kernel's unit: %zu of %zu bytes are there at byte %llu",
              p->cut.carried, hr__chain_unit(p->chain), (unsigned long long)p->cut.stream_offset);
-    return place_error(p, &error);
+    return place_error(p, p->chunks.tail, &error);
+}
+
+/* Of what follows the block's bytes. */
+static uint64_t number_behind(const struct hr__slot *from)
+{
+    const hr_pipeline *p = from->lane->pipeline;
+    return p->cuts_any ? hr__order_number(from) + (from->size > 0) : p->chunks.tail;
 }
 
 static bool nothing_follows(const hr_pipeline *p)
@@ -192,16 +215,17 @@ bool hr__cut_stage(hr_pipeline *p)
 {
     if (p->cut.ended)
         return false;
-    struct hr__slot *from = hr__lane_head(p->cut_from);
+    if (hr__lane_is_empty(p->cut_from))
+        return !p->failed && nothing_follows(p) && end_stream(p);
+    struct hr__slot *from = hr__lane_next(p->cut_from, p->cuts_any);
     if (!from)
-        return nothing_follows(p) && end_stream(p);
-    if (from->state != HR__SLOT_READY)
         return false;
+    const bool is_over = p->cuts_any && hr__order_passes_over(p, hr__order_number(from));
     if (!from->ends_input)
         trim_to_range(p, from);
-    if (from->taken < from->size)
+    if (from->taken < from->size && !is_over)
         return cut_chunk(p, from);
-    if (from->error.code && !place_error(p, &from->error))
+    if (from->error.code && !is_over && !place_error(p, number_behind(from), &from->error))
         return false;
     hr__lane_pass(p->cut_from);
     hr__slot_drop(from);

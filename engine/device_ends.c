@@ -205,7 +205,7 @@ hr_status hr__device_ends_plan(hr_pipeline *p, hr_error *error)
     p->keeps_on_device = keeps_on_device(p);
     /* Memory that grows moves once what has passed the sink is there; without an order, what has a
      * place in it may still be on its way. */
-    const bool moves = device_sink && !p->sink.data && !size && (p->flags & HR_UNORDERED);
+    const bool moves = device_sink && !p->sink.data && !size && p->unordered;
     p->places = (device_sink || p->sink_is_pinned) && !moves && !hr__chain_is_counted(p->chain);
     return HR_OK;
 }
@@ -240,7 +240,7 @@ static bool in_place(const hr_pipeline *p, const struct hr__input *in)
     const size_t unit = hr__chain_unit(p->chain);
     const uint64_t out = p->chain ? p->chain->bytes_out_of_unit : unit;
     /* where chunks shrink, each is written over ones before it, which order has read */
-    const bool grows = p->flags & HR_UNORDERED ? out != unit : out > unit;
+    const bool grows = p->unordered ? out != unit : out > unit;
     return p->n_inputs == 1 && from == (const char *)p->sink.data && !grows && !p->decoding &&
            !p->encoding && (!p->chain || p->chain->n_segments == 1);
 }

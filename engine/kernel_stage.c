@@ -3,6 +3,7 @@
  * other; behind a counted kernel the next segment of a chunk waits until those of all chunks before
  * it have been started, because where its units begin depends on their counts. */
 #include "device_legs.h"
+#include "order.h"
 #include "pipeline.h"
 #include "sched.h"
 #include "status.h"
@@ -265,12 +266,12 @@ static bool end_chain(hr_pipeline *p)
 bool hr__kernel_stage(hr_pipeline *p)
 {
     bool changed = collect(p);
-    if (p->failed)
+    if (p->failed && !hr__order_owes(p))
         return changed;
     for (unsigned i = p->chain->n_segments; i-- > 0;)
         while (!hr__pipeline_is_cancelled(p) && start_next(p, i))
             changed = true;
-    if (p->cut.ended && !p->chain->ended)
+    if (p->cut.ended && !p->failed && !p->chain->ended)
         changed |= end_chain(p);
     return changed;
 }

@@ -223,6 +223,7 @@ struct hr__slot *hr__lane_place_error(struct hr__lane *lane, const hr_error *err
         return NULL;
     hr__lane_place(slot);
     slot->error = *error;
+    slot->stream_offset = error->offset;
     slot->state = HR__SLOT_READY;
     return slot;
 }
@@ -265,7 +266,7 @@ struct hr__slot *hr__lane_last(const struct hr__lane *lane)
     return hr__lane_is_empty(lane) ? NULL : hr__lane_at(lane, lane->tail - 1);
 }
 
-void hr__lane_prefer(struct hr__lane *lane, struct hr__slot *slot)
+static void prefer(struct hr__lane *lane, struct hr__slot *slot)
 {
     for (uint64_t i = slot->index; i > lane->head; i--) {
         struct hr__slot *older = hr__lane_at(lane, i - 1);
@@ -274,6 +275,20 @@ void hr__lane_prefer(struct hr__lane *lane, struct hr__slot *slot)
     }
     slot->index = lane->head;
     lane->order[slot->index % lane->depth] = slot;
+}
+
+struct hr__slot *hr__lane_next(struct hr__lane *lane, bool any)
+{
+    const uint64_t end = any ? lane->tail : lane->head + 1;
+    for (uint64_t i = lane->head; i < end && i < lane->tail; i++) {
+        struct hr__slot *slot = hr__lane_at(lane, i);
+        if (slot->state != HR__SLOT_READY || (slot->error.code && i > lane->head))
+            continue;
+        if (i > lane->head)
+            prefer(lane, slot);
+        return slot;
+    }
+    return NULL;
 }
 
 void hr__lane_pass(struct hr__lane *lane)

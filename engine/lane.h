@@ -4,8 +4,9 @@
  *     sources ─▶ [blocks] ─▶ decode ─▶ [spans] ─▶ cut ─▶ [chunks] ─▶ encode ─▶ [frames] ─▶ sink
  *
  * A stage takes a free slot of the lane behind it, places it at the lane's tail, and has it filled.
- * The next stage takes ready slots from the head, in order. A slot refers to its bytes: in memory
- * of its own, in a user's memory, or in the slot that it holds, which lives until the holder is
+ * The next stage takes ready slots from the head, in order; where each has its place in the stream
+ * and nobody sees the order, a ready one does not wait for those before it. A slot refers to its
+ * bytes: in memory of its own, in a user's memory, or in the slot that it holds, which lives until the holder is
  * gone:
  *
  *            place              filled            head of the lane          last holder gone
@@ -107,7 +108,7 @@ struct hr__slot {
     size_t size;
     size_t taken;           /* bytes that the next stage has taken */
     uint64_t index;         /* place in the order */
-    uint64_t number;        /* the index at first: it changes only where order is not kept */
+    uint64_t number;        /* place in the stream; the index, but where order is not kept */
     uint64_t stream_offset; /* chunks: before kernels */
     uint64_t out_offset;    /* at the sink */
     struct hr__input *input;
@@ -190,8 +191,9 @@ struct hr__slot *hr__lane_head(const struct hr__lane *lane);
 /* The youngest slot; NULL if the lane is empty. */
 struct hr__slot *hr__lane_last(const struct hr__lane *lane);
 struct hr__slot *hr__lane_at(const struct hr__lane *lane, uint64_t index);
-/* A younger slot becomes the head. */
-void hr__lane_prefer(struct hr__lane *lane, struct hr__slot *slot);
+/* The head, if it is ready. Any: else the oldest that is, without an error, which becomes the head.
+ */
+struct hr__slot *hr__lane_next(struct hr__lane *lane, bool any);
 /* The next stage has the head now, and the ref that the lane had. */
 void hr__lane_pass(struct hr__lane *lane);
 bool hr__lane_is_empty(const struct hr__lane *lane);

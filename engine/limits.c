@@ -37,17 +37,17 @@ static void fail_idle(hr_pipeline *p)
 {
     hr_error error;
     const bool writing = writes_to_peer(p);
-    const uint64_t index = p->out->head - writing;
-    const uint64_t moved =
-        writing ? p->written_bytes + hr__lane_at(p->out, index)->moved : p->read_index;
+    const struct hr__slot *piece = writing ? hr__lane_at(p->out, p->out->head - 1) : NULL;
+    const uint64_t number = piece ? piece->number : p->out->head;
+    const uint64_t moved = piece ? p->written_bytes + piece->moved : p->read_index;
     hr__fail(&error, HR_ETIMEDOUT,
              (struct hr__where){.stage = writing ? HR_STAGE_WRITE : HR_STAGE_READ,
-                                .chunk = index,
+                                .chunk = number,
                                 .offset = moved},
              "%s moved no byte for %llu ms (idle_ms, --idle-timeout), after %llu bytes",
              writing ? "the sink" : "the source", (unsigned long long)(p->idle_ns / 1000000u),
              (unsigned long long)moved);
-    hr__sched_fail(p, index, &error);
+    hr__sched_fail(p, number, &error);
 }
 
 static void at_earliest(hr_pipeline *p, uint64_t when_ns)

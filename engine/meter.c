@@ -63,6 +63,12 @@ void hr__meter_chunk(struct hr__meter *meter)
     meter->chunks++;
 }
 
+void hr__meter_settle(struct hr__meter *m, uint64_t chunks, uint64_t bytes)
+{
+    m->chunks = m->chunks < chunks ? m->chunks : chunks;
+    m->bytes_in = m->bytes_out = bytes;
+}
+
 void hr__meter_read(const struct hr__meter *meter, uint64_t now_ns, struct hr_stage_stats *out,
                     struct hr__meter_notes *notes)
 {

@@ -57,6 +57,8 @@ void hr__meter_serve(struct hr__meter *meter, uint64_t service_ns);
 void hr__meter_bytes(struct hr__meter *meter, uint64_t bytes_in, uint64_t bytes_out);
 /* Counts a chunk that is finished. */
 void hr__meter_chunk(struct hr__meter *meter);
+/* Of what was counted, only the first so many chunks and bytes are to count. */
+void hr__meter_settle(struct hr__meter *meter, uint64_t chunks, uint64_t bytes);
 
 /* What it counted up to now; it counts on. notes may be NULL. */
 void hr__meter_read(const struct hr__meter *meter, uint64_t now_ns, struct hr_stage_stats *out,

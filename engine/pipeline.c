@@ -119,6 +119,7 @@ hr_status hr_pipeline_create(hr_loop *loop, const struct hr_pipeline_config *use
     p->loop = loop;
     p->status = HR_PENDING;
     p->marked = true;
+    p->gap.number = p->gap.offset = UINT64_MAX;
     p->target.file.fd = p->target.replaced_fd = p->target.timer_fd = -1;
     atomic_init(&p->cancelled, false);
     if (!hr__copy_struct(&p->sink, sizeof p->sink, &config.sink)) {

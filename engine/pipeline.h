@@ -22,6 +22,10 @@
 #include "stream_io.h"
 #include "trace.h"
 
+/* The shortest read of a ramp, and what the others of it are multiples of: large enough for any
+ * alignment that direct I/O wants. */
+enum { HR__SHORT_READ = 256 << 10 };
+
 /* A socket that is being connected, or a FIFO of a sink that waits for its reader. */
 struct hr__opening {
     hr_pipeline *pipeline;
@@ -55,6 +59,13 @@ struct hr__input {
     uint64_t decoded_position;  /* decoded byte of the source that comes next */
     struct hr__seek_index seek; /* n_frames 0: none, or not used */
     size_t seek_frame;          /* the frame that the walk is in */
+};
+
+/* The first piece of the output that the sink has not got whole. */
+struct hr__gap {
+    uint64_t number; /* UINT64_MAX: there is none */
+    uint64_t offset; /* at the sink */
+    uint64_t moved;  /* bytes of it that are there */
 };
 
 /* Memory of the device that grows with the stream. */
@@ -140,6 +151,10 @@ struct hr_pipeline {
     bool sink_is_pinned;     /* it is memory that the device writes to */
     bool is_direct;          /* the device reads and writes the ends' own memory */
     bool places;             /* the device puts bytes where the sink wants them, known beforehand */
+    bool sink_has_places;    /* it may get its bytes in any order */
+    bool unordered;          /* pieces reach the sink in any order */
+    bool cuts_any;           /* chunks are cut in any order: each is a block, and knows its place */
+    bool ramps;              /* the first reads are short */
     uint64_t connect_ns;     /* limits; 0: none */
     uint64_t idle_ns;
     uint64_t max_wait_ns;
@@ -166,6 +181,7 @@ struct hr_pipeline {
     struct hr__encode_stage encode;
     uint64_t write_offset;  /* bytes given to the sink */
     uint64_t written_bytes; /* that it took */
+    struct hr__gap gap;     /* among the pieces that were given to it */
     unsigned writing;       /* pieces at the sink */
 
     unsigned in_flight; /* requests, jobs and chunks on the device, not yet done */
@@ -177,7 +193,7 @@ struct hr_pipeline {
     bool finished;
     hr_status status; /* HR_PENDING until finished */
     bool failed;
-    uint64_t fail_index; /* the piece at which the stream ends, when failed */
+    uint64_t fail_number; /* of the piece at which the stream ends, when failed */
     hr_error error;
     struct hr__job commit_job;
     hr_error commit_error;

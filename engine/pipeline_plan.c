@@ -7,6 +7,7 @@
 
 #include "device_ends.h"
 #include "endpoints.h"
+#include "order.h"
 #include "status.h"
 
 static const struct hr__where nowhere;
@@ -433,6 +434,8 @@ hr_status hr__pipeline_plan(hr_pipeline *p, const struct hr_pipeline_config *c, 
         return status;
     set_sizes(p, c);
     status = make_chain(p, c, error);
+    if (status == HR_OK)
+        hr__order_plan(p, c->n_kernels);
     if (status == HR_OK)
         status = hr__device_ends_plan(p, error);
     if (status == HR_OK)

@@ -24,7 +24,7 @@ static void came_back(struct hr__job *job)
 /* Chunks of which a kernel kept nothing are not lent: the first one has no byte before it. */
 static bool is_first(const hr_pipeline *p, const struct hr__slot *slot)
 {
-    return p->flags & HR_UNORDERED ? slot->number == 0 : p->write_offset == 0;
+    return p->unordered ? slot->number == 0 : p->write_offset == 0;
 }
 
 static uint32_t flags_of(const hr_pipeline *p, const struct hr__slot *slot)
@@ -114,7 +114,7 @@ static hr_status lend_next(hr_pipeline *p, struct hr_chunk *chunk)
             return HR_OK;
         }
         if (slot->error.code) {
-            hr__sched_fail(p, slot->index, &slot->error);
+            hr__sched_fail(p, slot->number, &slot->error);
             return HR_PENDING;
         }
         hr__lane_pass(p->out);

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "clock.h"
+#include "order.h"
 #include "pipeline.h"
 #include "sched.h"
 #include "status.h"
@@ -21,7 +22,7 @@ static void fail_block(struct hr__slot *block, hr_status code, int native, const
     hr__fail(&block->error, code,
              (struct hr__where){.stage = HR_STAGE_READ,
                                 .native = native,
-                                .chunk = block->index,
+                                .chunk = hr__order_number(block),
                                 .offset = block->stream_offset + block->moved},
              "read %s at byte %llu: %s", hr__sched_name(block->input, name, sizeof name),
              (unsigned long long)(block->input->origin + at), what);
@@ -92,7 +93,7 @@ static void file_read_done(struct hr__io_request *request)
         fail_system(block, (int)-request->result);
     else if (request->result == 0)
         fail_block(block, HR_ETRUNCATED, 0, "the file became shorter while it was read");
-    else if (block->moved < block->wanted && !p->failed)
+    else if (block->moved < block->wanted && !hr__order_passes_over(p, hr__order_number(block)))
         submit_file_read(block); /* a short read says nothing about the end */
     else
         block_arrived(block, block->moved);
@@ -119,11 +120,23 @@ static void submit_file_read(struct hr__slot *block)
     hr__sched_submit(block, HR_STAGE_READ, request);
 }
 
+/* The reads of the first round begin at once, in cold slots: of one size, they would all end late, and
+ * the sink idle until then. The first ones are short, and each is longer than the one before. */
+static size_t usual_size(const hr_pipeline *p)
+{
+    const size_t whole = p->blocks.slot_size;
+    const size_t least = whole / 8;
+    if (!p->ramps || p->blocks.tail >= p->depth)
+        return whole;
+    const size_t size = least + (whole - least) / p->depth * (size_t)p->blocks.tail;
+    return size < HR__SHORT_READ ? HR__SHORT_READ : size / HR__SHORT_READ * HR__SHORT_READ;
+}
+
 static size_t next_size(const hr_pipeline *p, const struct hr__input *in)
 {
     const uint64_t left = in->end - in->position;
     const size_t align = hr__direct_alignment(&in->file);
-    size_t most = p->blocks.slot_size;
+    size_t most = usual_size(p);
     /* A range may begin anywhere: then the first is shorter. What is decoded has no gaps: there a
      * range that begins between the device's blocks is read through the page cache. */
     if (in->codec == HR_CODEC_NONE && align > 1 && align < most)

@@ -8,6 +8,7 @@
 
 #include "clock.h"
 #include "endpoints.h"
+#include "order.h"
 #include "pipeline.h"
 #include "status.h"
 #include "wake.h"
@@ -172,25 +173,34 @@ const char *hr__sched_name(const struct hr__input *in, char *buffer, size_t size
 
 /* ---- the end ---- */
 
-static void fail(hr_pipeline *p, uint64_t index, const hr_error *error)
+/* Where chunks overtake each other, a read that fails inside of one has the number of the next one,
+ * which may have failed before. */
+static bool precedes_failure(const hr_pipeline *p, uint64_t number, const hr_error *error)
 {
-    if (!p->failed || index < p->fail_index) {
+    return number < p->fail_number ||
+           (p->cuts_any && number == p->fail_number && error->stage < p->error.stage);
+}
+
+static void fail(hr_pipeline *p, uint64_t number, const hr_error *error)
+{
+    if (!p->failed || precedes_failure(p, number, error)) {
         p->error = *error;
-        p->fail_index = index;
+        p->fail_number = number;
     }
     p->failed = true;
 }
 
-/* Once the output is being made whole it is too late: it may have its name already. */
+/* Once the output is being made whole it is too late: it may have its name already. A failure stays
+ * the reason, unless what stands before it was to be delivered and is not now. */
 static void take_cancel(hr_pipeline *p)
 {
-    if (p->failed || p->committing)
-        return;
+    const struct hr__gap left = hr__order_first_left(p);
     hr_error error;
-    hr__fail(
-        &error, HR_ECANCELED, (struct hr__where){.chunk = p->out->head, .offset = p->write_offset},
-        "cancelled after %llu bytes were given to the sink", (unsigned long long)p->write_offset);
-    fail(p, p->out->head, &error);
+    if (p->committing || (p->failed && (!p->sink_has_places || left.number >= p->fail_number)))
+        return;
+    hr__fail(&error, HR_ECANCELED, (struct hr__where){.chunk = left.number, .offset = left.offset},
+             "cancelled after %llu bytes were given to the sink", (unsigned long long)left.offset);
+    fail(p, left.number, &error);
 }
 
 /* The user cancelled, or it has failed: nothing more begins, and nothing more is delivered. */
@@ -202,18 +212,28 @@ static bool is_ending(hr_pipeline *p)
 }
 
 /* A failure behind a cancel may be its consequence: work that was passed over. */
-void hr__sched_fail(hr_pipeline *p, uint64_t index, const hr_error *error)
+void hr__sched_fail(hr_pipeline *p, uint64_t number, const hr_error *error)
 {
     if (p->failed || p->committing || !is_ending(p))
-        fail(p, index, error);
+        fail(p, number, error);
 }
 
-static void cancel_lane(hr_pipeline *p, const struct hr__lane *lane, uint64_t first)
+static void cancel_blocks(hr_pipeline *p)
 {
     struct hr__io *io = p->loop->io;
-    for (unsigned i = 0; i < lane->depth; i++)
-        if (lane->slots[i].request.owner && lane->slots[i].index >= first)
-            io->ops->cancel(io, &lane->slots[i].request);
+    for (unsigned i = 0; i < p->blocks.depth; i++) {
+        struct hr__slot *block = &p->blocks.slots[i];
+        if (block->request.owner && hr__order_passes_over(p, hr__order_number(block)))
+            io->ops->cancel(io, &block->request);
+    }
+}
+
+static void cancel_pieces(hr_pipeline *p, uint64_t first)
+{
+    struct hr__io *io = p->loop->io;
+    for (unsigned i = 0; i < p->out->depth; i++)
+        if (p->out->slots[i].request.owner && p->out->slots[i].number >= first)
+            io->ops->cancel(io, &p->out->slots[i].request);
 }
 
 /* What stands before the error in the stream is still delivered, unless the user cancelled; what is
@@ -224,9 +244,8 @@ static void cancel_requests(hr_pipeline *p)
     for (unsigned i = 0; i < p->n_inputs; i++)
         if (p->inputs[i].polling)
             io->ops->cancel(io, &p->inputs[i].poll);
-    const uint64_t first = p->error.code == HR_ECANCELED ? 0 : p->fail_index;
-    cancel_lane(p, &p->blocks, 0);
-    cancel_lane(p, p->out, first);
+    cancel_blocks(p);
+    cancel_pieces(p, p->error.code == HR_ECANCELED ? 0 : p->fail_number);
 }
 
 static void finish(hr_pipeline *p, hr_status status)
@@ -319,8 +338,9 @@ static void end_if_drained(hr_pipeline *p)
     if (p->in_flight || p->committing)
         return;
     if (p->failed) {
+        const uint64_t arrived = hr__order_settle(p);
         if (has_file_sink(p))
-            hr__target_abandon(&p->target, p->written_bytes);
+            hr__target_abandon(&p->target, arrived);
         finish(p, (hr_status)p->error.code);
     } else if (all_delivered(p)) {
         if (has_file_sink(p))
@@ -366,6 +386,18 @@ static bool goes_on(hr_pipeline *p)
     p->marked = true;
     hr__wake(p->loop->event_fd);
     return false;
+}
+
+/* What stands before the failing piece goes on; what stands behind it is dropped. */
+static void deliver_owed(hr_pipeline *p)
+{
+    bool changed = true;
+    while (changed && hr__order_owes(p)) {
+        changed = hr__write_stage(p);
+        if (p->chain)
+            changed |= hr__kernel_stage(p);
+        changed |= hr__cut_stage(p);
+    }
 }
 
 static enum hr__idle why_not_reading(const hr_pipeline *p)
@@ -444,9 +476,10 @@ bool hr__sched_pump(hr_pipeline *p)
     hr__sched_check_limits(p);
     if (p->failed) {
         hr__ends_cancel(p);
-        cancel_requests(p);
         if (p->chain)
             hr__kernel_stage(p); /* what runs on the device comes back */
+        deliver_owed(p);
+        cancel_requests(p);
     }
     note_idle(p);
     leave_memory(p);

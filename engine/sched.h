@@ -24,8 +24,8 @@ bool hr__kernel_stage(hr_pipeline *pipeline);
 bool hr__encode_stage(hr_pipeline *pipeline);
 bool hr__write_stage(hr_pipeline *pipeline);
 
-/* Ends the stream with an error at a piece of the last lane: the lowest wins. */
-void hr__sched_fail(hr_pipeline *pipeline, uint64_t index, const hr_error *error);
+/* Ends the stream with an error at a piece of the last lane: the lowest in the stream wins. */
+void hr__sched_fail(hr_pipeline *pipeline, uint64_t number, const hr_error *error);
 
 /* Give the slot's request or job away, as an operation of the stage, and take it back: the first
  * thing that done() does. What is given is in flight, keeps the pipeline from ending, and marks it

@@ -122,6 +122,16 @@ static uint64_t *count_cell(const struct hr__slot *chunk)
     return chain->host_memory ? hr__transit_count(chunk) : behind;
 }
 
+/* Of the stream that the link reads. */
+static uint64_t first_unit(const struct hr__slot *chunk, const struct hr__link *link,
+                           uint64_t n_units)
+{
+    const size_t unit = hr__chain_unit(chain_of(chunk));
+    return pipeline_of(chunk)->unordered
+               ? chunk->stream_offset / unit * (n_units / (chunk->device.bytes_in / unit))
+               : link->n_units;
+}
+
 static hr_status launch_link(struct hr__slot *chunk, struct hr__stream *stream,
                              struct hr__link *link, hr_error *error)
 {
@@ -135,7 +145,7 @@ static hr_status launch_link(struct hr__slot *chunk, struct hr__stream *stream,
         .in = work->at,
         .out = info->unit_out_bytes ? other_buffer(chain, work) : NULL,
         .n_units = n_units,
-        .first_unit = link->n_units,
+        .first_unit = first_unit(chunk, link, n_units),
         .count = info->is_counted ? count_cell(chunk) : NULL,
         .state = info->is_reduction ? link->states + state : NULL,
         .chunk = chunk->number,

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Gives the pieces of the last lane to the sink in stream order: files, memory and null with
+/* Gives the pieces of the last lane to the sink, in stream order where that can be seen: files, memory and null with
  * several at once, pipes and callbacks one after the other. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "device_ends.h"
+#include "order.h"
 #include "pipeline.h"
 #include "sched.h"
 #include "status.h"
@@ -22,7 +23,7 @@ static void fail_write(struct hr__slot *piece, hr_status code, int native, const
     hr_error error;
     const struct hr__where where = {.stage = HR_STAGE_WRITE,
                                     .native = native,
-                                    .chunk = piece->index,
+                                    .chunk = piece->number,
                                     .offset = piece->out_offset + piece->moved};
     char name[256] = "the sink";
     if (p->sink_path)
@@ -31,13 +32,19 @@ static void fail_write(struct hr__slot *piece, hr_status code, int native, const
         snprintf(name, sizeof name, "descriptor %d", p->sink.fd);
     hr__fail(&error, code, where, "write %s at byte %llu: %s", name,
              (unsigned long long)(piece->out_offset + piece->moved), what);
-    hr__sched_fail(p, piece->index, &error);
+    hr__sched_fail(p, piece->number, &error);
 }
 
 static void fail_system(struct hr__slot *piece, int64_t result)
 {
     const int native = hr__sched_native(result);
     fail_write(piece, native == ECANCELED ? HR_ECANCELED : HR_EIO, native, strerror(native));
+}
+
+static void note_gap(hr_pipeline *p, const struct hr__slot *piece)
+{
+    if (piece->out_offset < p->gap.offset)
+        p->gap = (struct hr__gap){piece->number, piece->out_offset, piece->moved};
 }
 
 static void leave_sink(struct hr__slot *piece)
@@ -47,6 +54,8 @@ static void leave_sink(struct hr__slot *piece)
     p->written_bytes += piece->moved;
     if (piece->moved == piece->size)
         hr__sched_count(p, HR_STAGE_WRITE, piece->size, piece->size);
+    else
+        note_gap(p, piece);
     hr__slot_drop(piece);
 }
 
@@ -71,7 +80,7 @@ static void write_done(struct hr__io_request *request)
         fail_system(piece, request->result);
     else if (request->result == 0)
         fail_write(piece, HR_EIO, 0, "the system took no bytes");
-    const bool counts = !p->failed || piece->index < p->fail_index;
+    const bool counts = !p->failed || piece->number < p->fail_number;
     if (piece->moved < piece->size && counts)
         submit_write(piece); /* the rest of a short write */
     else
@@ -324,24 +333,28 @@ static bool noted(struct hr__slot *piece)
  * sizes are in a fixed ratio. */
 static uint64_t place_of(const hr_pipeline *p, const struct hr__slot *piece)
 {
-    if (!(p->flags & HR_UNORDERED))
+    if (!p->unordered)
         return p->write_offset;
     return hr__chain_place(p->chain, piece->stream_offset);
 }
 
 struct hr__slot *hr__sched_next_piece(hr_pipeline *p)
 {
-    struct hr__lane *out = p->out;
-    const uint64_t end = p->flags & HR_UNORDERED ? out->tail : out->head + 1;
-    for (uint64_t i = out->head; i < end && i < out->tail; i++) {
-        struct hr__slot *piece = hr__lane_at(out, i);
-        if (piece->state != HR__SLOT_READY || (piece->error.code && i > out->head))
-            continue;
-        if (i > out->head)
-            hr__lane_prefer(out, piece);
-        return piece;
-    }
-    return NULL;
+    return hr__lane_next(p->out, p->unordered);
+}
+
+static bool give(struct hr__slot *piece)
+{
+    hr_pipeline *p = pipeline_of(piece);
+    if (!fits(piece) || !noted(piece))
+        return false;
+    hr__lane_pass(p->out);
+    p->write_offset += piece->size;
+    if (piece->size)
+        start_piece(piece);
+    else
+        hr__slot_drop(piece);
+    return true;
 }
 
 bool hr__write_stage(hr_pipeline *p)
@@ -351,20 +364,16 @@ bool hr__write_stage(hr_pipeline *p)
     struct hr__slot *piece = hr__sched_next_piece(p);
     if (!piece)
         return false;
-    if (piece->size == 0 && piece->error.code) {
-        /* An earlier piece may still fail at the sink; then that error wins. */
-        hr__sched_fail(p, piece->index, &piece->error);
-        return false;
-    }
     piece->moved = 0;
     piece->out_offset = place_of(p, piece);
-    if (!fits(piece) || !noted(piece))
-        return false;
+    if (piece->size == 0 && piece->error.code)
+        hr__sched_fail(p, piece->number, &piece->error); /* an earlier one may fail yet, and wins */
+    else if (!hr__order_passes_over(p, piece->number) && give(piece))
+        return true;
+    if (!hr__order_passes_over(p, piece->number))
+        return false; /* it waits */
+    note_gap(p, piece);
     hr__lane_pass(p->out);
-    p->write_offset += piece->size;
-    if (piece->size)
-        start_piece(piece);
-    else
-        hr__slot_drop(piece);
+    hr__slot_drop(piece);
     return true;
 }

@@ -457,9 +457,11 @@ enum hr_direct {
 };
 
 enum hr_pipeline_flag {
-    HR_UNORDERED = 1, /* chunks are delivered as they get done: a file, memory or null sink still
-                         has each at its place; pipes, sockets, callbacks and the pull form get them
-                         in any order. Not with encode, nor with counted kernels */
+    HR_UNORDERED = 1, /* chunks go on as they are read, and are delivered as they get done: a file,
+                         memory or null sink still has each at its place; kernels, pipes, sockets,
+                         callbacks and the pull form get them in any order. Not with encode, nor with
+                         counted kernels. Where a stream is only moved, and sources and sink have
+                         places for its bytes, it is so without the flag: nobody sees the order */
     HR_STRICT = 2     /* what would be a silent fall-back fails: direct I/O refused where asked for,
                          "auto" without a GPU, a seek table that does not fit, memory that the
                          device's driver does not pin */
@@ -472,7 +474,8 @@ struct hr_pipeline_config {
     struct hr_sink sink;
     /* Decoded bytes; 0: 4 MiB; 2 MiB where bytes are only moved, 512 KiB if they come from pipes or
      * sockets; 16 MiB where a GPU reads and writes the ends' own memory; less where kernels write
-     * more than twice what they read, or if the stream is known to be shorter. */
+     * more than twice what they read, or if the stream is known to be shorter. The first chunks of a
+     * long stream that is only moved are smaller. */
     uint64_t chunk_size;
     uint32_t
         depth; /* chunks on their way at once, at least 1; 0: what workers and device need, 4 to 40 */
@@ -524,7 +527,8 @@ hr_status hr_pipeline_create(hr_loop *loop, const struct hr_pipeline_config *con
 hr_status hr_pipeline_run(hr_pipeline *pipeline, hr_error *error) HR_MUST_CHECK;
 
 /* HR_PENDING while it runs, HR_OK when every byte has been delivered, else why it failed.
- * Everything before the failing position was delivered. Thread: the loop's. Blocks: never. */
+ * Everything before the failing position was delivered (with HR_UNORDERED, to a file, memory or null
+ * sink); what a sink may have got beyond it counts nowhere. Thread: the loop's. Blocks: never. */
 hr_status hr_pipeline_state(const hr_pipeline *pipeline, hr_error *error) HR_MUST_CHECK;
 
 /* Ends the transfer early with HR_ECANCELED; what is in flight drains first. Of the user's functions

@@ -85,7 +85,7 @@ class Pipeline:
     direct : {"auto", "off", "on"}, default "auto"
         O_DIRECT for files: "auto" for what the page cache does not hold.
     unordered : bool, default False
-        Chunks are delivered as they get done.
+        Chunks go on as they are read, and are delivered as they get done.
     strict : bool, default False
         What would be a silent fall-back fails.
     connect_timeout, idle_timeout : float, optional
