@@ -306,6 +306,7 @@ static void unwatch(const struct posix_io *self, const struct hr__io_request *re
     }
 }
 
+/* The loop's thread starts workers, so it is told where there are too few. */
 static void hand_to_workers(struct posix_io *self, struct hr__io_request *request)
 {
     pthread_mutex_lock(&self->lock);
@@ -313,8 +314,12 @@ static void hand_to_workers(struct posix_io *self, struct hr__io_request *reques
         hr__list_remove(&self->cancels, request);
     }
     queue_job(self, request);
+    const bool is_short = self->n_jobs > self->n_idle;
     pthread_mutex_unlock(&self->lock);
     pthread_cond_signal(&self->work);
+    if (is_short) {
+        hr__wake(self->event_fd);
+    }
 }
 
 static void begin(struct posix_io *self, struct hr__io_request *request)
@@ -419,9 +424,6 @@ static void posix_flush(struct hr__io *io)
     unsigned n_new = 0;
     bool wake = false;
 
-    if (self->taken.head == NULL) {
-        return;
-    }
     pthread_mutex_lock(&self->lock);
     while ((request = hr__list_pop(&self->taken)) != NULL) {
         if (is_for_poller(request)) {
