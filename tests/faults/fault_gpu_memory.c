@@ -8,6 +8,7 @@
 
 #include "fake_cuda.h"
 #include "gpu_runs.h"
+#include "quiet_fork.h"
 #include "transfers.h"
 
 enum { MIB = 1 << 20, ALL = 1 << 30 };
@@ -216,7 +217,7 @@ static void fork_after(unsigned n_steps)
     for (unsigned i = 0; i < n_steps && gpu_run_step(&run) == HR_PENDING; i++)
         ;
     fflush(stdout);
-    const pid_t child = fork();
+    const pid_t child = fork_when_quiet();
     if (child == 0)
         _exit(use_in_child(&rig, &run));
     waitpid(child, &state, 0);

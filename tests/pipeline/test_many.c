@@ -20,6 +20,7 @@
 
 #include "chains.h"
 #include "engines.h"
+#include "quiet_fork.h"
 
 static hr_loop *loops[2];
 static unsigned n_loops;
@@ -442,7 +443,7 @@ Test(many, a_forked_child_is_refused_and_the_parent_goes_on)
         cr_assert_eq(chain_create(&one.chain, loop), HR_OK);
         if (i / n_loops) /* it is under way */
             cr_assert_eq(hr_loop_step(loop, NULL), HR_PENDING);
-        const pid_t child = fork();
+        const pid_t child = fork_when_quiet();
         if (child == 0)
             use_in_child(context, loop, one.chain.pipeline);
         cr_assert_eq(waitpid(child, &status, 0), child);

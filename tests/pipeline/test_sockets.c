@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 
+#include "quiet_fork.h"
 #include "stream_suite.h"
 
 TestSuite(sockets, .init = set_up, .fini = tear_down, .timeout = 60);
@@ -379,7 +380,7 @@ static int send_to_nobody(uint32_t io, struct hr_sink sink)
 /* The library in a child where SIGPIPE kills; here, the reader that leaves. */
 static void assert_survives(uint32_t io, struct hr_sink sink, struct peer *reader)
 {
-    const pid_t child = fork();
+    const pid_t child = fork_when_quiet();
     cr_assert(child >= 0);
     if (child == 0) {
         if (reader->fd >= 0)

@@ -12,6 +12,7 @@
 #include "gpu_device.h"
 #include "gpu_gate.h"
 #include "gpu_rig.h"
+#include "quiet_fork.h"
 
 TestSuite(gpu_device, .timeout = 60);
 
@@ -147,7 +148,7 @@ Test(gpu_device, a_forked_child_is_refused_and_the_parent_goes_on)
     int state = 0;
     cr_assert(ops->pin(device, pinned, BYTES));
     cr_assert_eq(ops->record(stream, event, &error), HR_OK);
-    const pid_t child = fork();
+    const pid_t child = fork_when_quiet();
     if (child == 0)
         _exit(use_in_child(stream, event, pinned));
     waitpid(child, &state, 0);
@@ -190,7 +191,7 @@ Test(gpu_device, a_child_is_not_held_up_by_a_thread_of_its_parent)
     cr_assert_eq(ops->record(stream, event, &error), HR_OK);
     pthread_mutex_lock(&gpu->lock);
     pthread_mutex_lock(&gpu->notifier.lock);
-    const pid_t child = fork();
+    const pid_t child = fork_when_quiet();
     if (child == 0)
         _exit(go_on_in_child(stream, event, pinned));
     pthread_mutex_unlock(&gpu->notifier.lock);

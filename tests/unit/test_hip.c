@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "hip_rig.h"
+#include "quiet_fork.h"
 
 TestSuite(hip, .timeout = 60);
 
@@ -172,7 +173,7 @@ TEST_ON_ALL(a_short_image_and_a_source_are_loaded)
 TEST_ON_ALL(a_forked_child_is_refused)
 {
     int state = 0;
-    const pid_t child = fork();
+    const pid_t child = fork_when_quiet();
     if (child == 0) {
         char why[HR_ERROR_TEXT] = "";
         void *memory = NULL;

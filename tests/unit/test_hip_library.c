@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "hip_rig.h"
+#include "quiet_fork.h"
 
 TestSuite(hip_library, .timeout = 60);
 
@@ -61,7 +62,7 @@ Test(hip_library, where_it_is_installed_without_a_device_the_reason_is_told)
     setenv("HIP_VISIBLE_DEVICES", "", 1);
     expect_absent("devices hidden: HIP_VISIBLE_DEVICES is \"\"");
     int state = -1;
-    const pid_t child = fork();
+    const pid_t child = fork_when_quiet();
     if (child == 0)
         _exit(hr__hip_backend.count(why, sizeof why) != 0 || !strstr(why, "devices hidden"));
     waitpid(child, &state, 0);

@@ -16,6 +16,7 @@
 
 #include "backend.h"
 #include "device_tools.h"
+#include "quiet_fork.h"
 
 static struct hr__device *device;
 static const struct hr__device_ops *ops;
@@ -853,7 +854,7 @@ Test(host_device, closing_in_a_forked_child_returns)
 {
     enum { LIMIT_S = 10 };
     int status = 0;
-    const pid_t child = fork();
+    const pid_t child = fork_when_quiet();
     cr_assert_geq(child, 0);
     if (child == 0) {
         alarm(LIMIT_S);
