@@ -46,7 +46,7 @@ only() {
 
 only "io compress backends" "headrace.h status.h clock.h wake.h"
 only "bindings" "headrace.h"
-only "tests/pipeline" "headrace.h peers.h engines.h chains.h kernel_models.h codec_trials.h"
+only "tests/pipeline" "headrace.h peers.h engines.h quiet_fork.h chains.h kernel_models.h codec_trials.h"
 
 # Libraries that one place only may know.
 for file in $(sources engine io compress backends bindings); do
