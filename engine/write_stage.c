@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Gives the pieces of the last lane to the sink, in stream order where that can be seen: files, memory and null with
- * several at once, pipes and callbacks one after the other. */
+/* Gives the pieces of the last lane to the sink, in stream order where that can be seen: files,
+ * memory and null with several at once, pipes and callbacks one after the other. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
