@@ -284,8 +284,11 @@ uint64_t hr__loop_seen_ns(const hr_loop *loop, uint64_t now_ns)
     return loop->armed ? now_ns : loop->left_ns;
 }
 
-static hr_status step(hr_loop *loop)
+hr_status hr_loop_step(hr_loop *loop, hr_error *error)
 {
+    const hr_status status = check_caller(loop, error);
+    if (status < 0)
+        return status;
     eventfd_t count;
     eventfd_read(loop->event_fd, &count); /* EAGAIN: nothing was announced */
     clear_timer(loop);
@@ -303,12 +306,6 @@ static hr_status step(hr_loop *loop)
     loop->armed = false;
     loop->left_ns = hr__now_ns();
     return unfinished ? HR_PENDING : HR_OK;
-}
-
-hr_status hr_loop_step(hr_loop *loop, hr_error *error)
-{
-    const hr_status status = check_caller(loop, error);
-    return status < 0 ? status : step(loop);
 }
 
 hr_status hr_loop_arm(hr_loop *loop)
@@ -366,5 +363,5 @@ hr_status hr_loop_poll(hr_loop *loop, int timeout_ms, hr_error *error)
         note_return(loop);
         sleep_until_event(loop, timeout_ms);
     }
-    return step(loop);
+    return hr_loop_step(loop, error); /* it may have been taken during the sleep */
 }
