@@ -424,6 +424,9 @@ static void posix_flush(struct hr__io *io)
     unsigned n_new = 0;
     bool wake = false;
 
+    if (self->taken.head == NULL && self->n_started == self->n_threads) {
+        return; /* nothing to hand on, and nobody to start for what the poller did */
+    }
     pthread_mutex_lock(&self->lock);
     while ((request = hr__list_pop(&self->taken)) != NULL) {
         if (is_for_poller(request)) {
