@@ -62,6 +62,12 @@ static void dequeue(struct hr__device_queue *queue)
 
 /* ---- the begin and the end of a leg ---- */
 
+bool hr__leg_any_pending(const struct hr__slot *chunk)
+{
+    const bool *pending = chunk->device.pending;
+    return pending[HR__LEG_IN] || pending[HR__LEG_RUN] || pending[HR__LEG_OUT];
+}
+
 /* The chunk's leg before, on another stream, behind which this one runs. HR__N_LEGS: none. */
 static enum hr__leg awaited(const struct hr__slot *chunk, enum hr__leg leg)
 {
@@ -137,7 +143,6 @@ void hr__leg_end(struct hr__slot *chunk, enum hr__leg leg, const hr_error *error
         chunk->error = *error;
     enqueue(queue, chunk);
     chunk->device.pending[leg] = true;
-    chunk->device.n_pending++;
     hr__sched_launched(chunk, stage_of(chunk, leg));
 }
 
@@ -220,7 +225,6 @@ struct hr__slot *hr__leg_landed(hr_pipeline *p, struct hr__device_queue *queue)
     }
     dequeue(queue);
     work->pending[leg] = false;
-    work->n_pending--;
     struct hr__served served = {work->begun_ns[leg], hr__now_ns(), 0};
     if (status == HR_OK)
         served = serve(chunk, queue);

@@ -9,6 +9,9 @@
 /* The queue on which the chunk's leg runs. */
 struct hr__device_queue *hr__leg_queue(const struct hr__slot *chunk, enum hr__leg leg);
 
+/* Whether the device still has something to do for the chunk, as far as that was looked at. */
+bool hr__leg_any_pending(const struct hr__slot *chunk);
+
 /* The leg begins behind the event, if there is one. Returns its stream; what fails before the end is
  * the caller's to put in *error, which is empty or has a failure then. */
 struct hr__stream *hr__leg_begin(struct hr__slot *chunk, enum hr__leg leg, struct hr__event *after,

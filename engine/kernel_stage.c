@@ -115,7 +115,7 @@ static void land(struct hr__slot *chunk, enum hr__leg leg)
         work->counted = false;
         work->all_given = true;
     }
-    if (work->all_given && work->n_pending == 0)
+    if (work->all_given && !hr__leg_any_pending(chunk))
         leave_device(chunk);
 }
 
@@ -173,7 +173,7 @@ static void start_chunk(struct hr__slot *chunk)
         return;
     hr__transit_out(chunk);
     chunk->device.all_given = true;
-    if (chunk->device.n_pending == 0)
+    if (!hr__leg_any_pending(chunk))
         leave_device(chunk);
 }
 

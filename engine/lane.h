@@ -6,8 +6,8 @@
  * A stage takes a free slot of the lane behind it, places it at the lane's tail, and has it filled.
  * The next stage takes ready slots from the head, in order; where each has its place in the stream
  * and nobody sees the order, a ready one does not wait for those before it. A slot refers to its
- * bytes: in memory of its own, in a user's memory, or in the slot that it holds, which lives until the holder is
- * gone:
+ * bytes: in memory of its own, in a user's memory, or in the slot that it holds, which lives until the
+ * holder is gone:
  *
  *            place              filled            head of the lane          last holder gone
  *     FREE ────────▶ BUSY ────────────────▶ READY ────────────────▶ TAKEN ────────────────▶ FREE
@@ -77,8 +77,7 @@ struct hr__device_work {
     struct hr__event **marks;        /* by enum hr__mark */
     unsigned segment;                /* of the chain, that runs or ran last */
     unsigned stream;                 /* of those of the segment */
-    bool pending[HR__N_LEGS];        /* under way: not landed yet; */
-    unsigned n_pending;              /* and how many are */
+    bool pending[HR__N_LEGS];        /* under way: not landed yet */
     unsigned epoch;                  /* of the device's clock */
     uint64_t passed_ns[HR__N_MARKS]; /* by it; 0: nobody has asked yet */
     bool passes;                     /* what leaves are the bytes that came, where they came from */

@@ -174,7 +174,8 @@ void hr__transit_run(struct hr__slot *chunk, unsigned index)
     struct hr__chain *chain = chain_of(chunk);
     const struct hr__segment *segment = &chain->segments[index];
     struct hr__device_work *work = &chunk->device;
-    struct hr__event *before = work->marks[work->n_pending ? HR__IN_DONE : HR__GIVEN_BACK];
+    struct hr__event *before =
+        work->marks[hr__leg_any_pending(chunk) ? HR__IN_DONE : HR__GIVEN_BACK];
     hr_error error;
     work->segment = index;
     work->counted = false;
@@ -206,7 +207,7 @@ void hr__transit_out(struct hr__slot *chunk)
         place = chunk->memory;
     struct hr__event *after = work->marks[chain->n_links ? HR__RUN_DONE : HR__IN_DONE];
     struct hr__stream *stream =
-        hr__leg_begin(chunk, HR__LEG_OUT, work->n_pending ? after : NULL, &error);
+        hr__leg_begin(chunk, HR__LEG_OUT, hr__leg_any_pending(chunk) ? after : NULL, &error);
     if (error.code == HR_OK)
         chain->device->ops->copy(stream, place, work->at, work->size, HR__COPY_D2H, &error);
     hr__leg_end(chunk, HR__LEG_OUT, &error);
