@@ -136,11 +136,7 @@ def main():
     given = arguments(__doc__, add_options)
     ours.use_build(given.headrace)
     report = Report()
-    why = ours.why_no_headrace()
-    if why:
-        print(f"not run: {why}")
-        report.cases["sweep"] = {"not_run": why}
-        report.write(given.report)
+    if not ours.is_there(report, "sweep", given.report):
         return
     gpus, why = inputs.gpus()
     device = given.device or next(iter(gpus), "host")

@@ -206,11 +206,7 @@ def main():
     given = arguments(__doc__, add_options)
     ours.use_build(given.headrace)
     report = Report()
-    why = ours.why_no_headrace()
-    if why:
-        print(f"not run: {why}")
-        report.cases["peers"] = {"not_run": why}
-        report.write(given.report)
+    if not ours.is_there(report, "peers", given.report):
         return
     work = work_of(device_of(given, report), given.size // forms.UNIT * forms.UNIT)
     if given.trial:

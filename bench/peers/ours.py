@@ -50,6 +50,11 @@ class LoadTensors(Peer):
         return [made[name] for name in sorted(made)]
 
 
-def why_no_headrace():
-    """Tell why the package does not come."""
-    return why_not(*Load.needs)
+def is_there(report, case, path):
+    """Tell whether the package comes; else write a report, with the case as not run."""
+    why = why_not(*Load.needs)
+    if why:
+        print(f"not run: {why}")
+        report.cases[case] = {"not_run": why}
+        report.write(path)
+    return not why
