@@ -27,6 +27,7 @@ from report import print_figures, size_of
 BENCH = os.path.dirname(os.path.abspath(__file__))
 SECOND = "second_pass"
 FOR_PICTURES_S = 45
+PEERS_S = 130  # of each pass: slow ones differ much from run to run
 BENCH_BYTES = 1 << 30  # of its many cases: they are to end in time
 FEW_BYTES = 1 << 29  # where some are slow: peers, and settings of the sweep
 
@@ -71,11 +72,12 @@ def steps_with_ratios(given, device, folder):
     size = ["--size", str(given.size), "--device", device]
     few = ["--size", str(min(given.size, FEW_BYTES)), "--device", device]
     short = ["--seconds", "3"] if given.quick else []
+    long = short or ["--seconds", str(PEERS_S)]
     peers, bench, transfers = (os.path.join(folder, f"{name}.json")
                                for name in ("peers", "bench", "gpu_transfers"))
     tried = ["--tried", os.path.join(given.outdir, "peers.json")] if folder != given.outdir else []
     return [
-        Step("peers", script("peers/gpu_peers.py", given.headrace, peers, *few, *short, *tried),
+        Step("peers", script("peers/gpu_peers.py", given.headrace, peers, *few, *long, *tried),
              peers),
         Step("bench", [given.headrace, "bench", "--json", bench, "--size",
                        str(min(given.size, BENCH_BYTES)), "--device", device], bench),

@@ -2,15 +2,17 @@
 """Ratios that a noisy machine does not move: each of runs next to each other in time.
 
 A machine that is slow for seconds slows both sides of a round, and not their ratio; a run that is
-held up spoils a round, and not the median of many. Rounds of all pairs are spread over the whole
-time, so that each sees the machine's good and bad seconds alike.
+held up spoils a round, and not the median of many. Half of the time is shared by all pairs alike,
+spread over it, so that each sees the machine's good and bad seconds; the other half goes to those
+whose ratio is least sure.
 """
 
 import statistics
 import time
 
 LEAST = 5
-MOST = 60
+MOST = 60  # of the time that all share
+SURE = 0.005  # of the ratio: no pair needs to be surer
 MOST_BESIDE = 2  # runs of a faster side before, and behind, one of the slower side
 
 
@@ -62,6 +64,16 @@ class Duel:
         done = max(len(self.rounds), 1)
         return max(LEAST, min(MOST, share_s * done / self.spent_s if self.spent_s else MOST))
 
+    def error(self):
+        """Return the standard error of the median ratio, as a part of it.
+
+        That of a normal distribution's median, 1.253 sigma / sqrt(n), where sigma is the distance of
+        the quartiles / 1.349.
+        """
+        ratio = self.ratio()
+        low, high = ratio["quartiles"]
+        return 1.253 / 1.349 * (high - low) / ratio["median"] / ratio["rounds"] ** 0.5
+
     def run(self):
         """Run a round.
 
@@ -85,7 +97,7 @@ class Duel:
 
 
 def in_turn(duels, seconds, failed, clock=time.monotonic):
-    """Measure duels until the time is over, but each at least `LEAST` times.
+    """Measure duels until the time is over or all are sure, but each at least `LEAST` times.
 
     Parameters
     ----------
@@ -98,17 +110,32 @@ def in_turn(duels, seconds, failed, clock=time.monotonic):
     clock : callable
         Seconds.
     """
-    until = clock() + seconds
-    share_s = seconds / max(len(duels), 1)
+    begun = clock()
+    share_s = seconds / 2 / max(len(duels), 1)
     while True:
-        late = clock() >= until
-        left = [duel for duel in duels
-                if len(duel.rounds) < (LEAST if late else duel.wanted(share_s))]
-        if not left:
+        spent_s = clock() - begun
+        if spent_s < seconds / 2:
+            duel = _least_done(duels, lambda one: one.wanted(share_s))
+        else:
+            duel = _least_done(duels, lambda one: LEAST)
+        if not duel and spent_s < seconds:
+            duel = _least_sure(duels)
+        if not duel:
             return
-        duel = min(left, key=lambda one: len(one.rounds) / one.wanted(share_s))
         try:
             duel.run()
         except Exception as error:  # noqa: BLE001 - code of others; the rest is to be measured
             duels.remove(duel)
             failed(duel, error)
+
+
+def _least_done(duels, wanted):
+    """Return the one that has the least part of the rounds that are wanted of it; None: all have."""
+    left = [duel for duel in duels if len(duel.rounds) < wanted(duel)]
+    return min(left, key=lambda duel: len(duel.rounds) / wanted(duel), default=None)
+
+
+def _least_sure(duels):
+    """Return the one whose ratio has the greatest error; None: all are sure."""
+    left = [duel for duel in duels if duel.error() > SURE]
+    return max(left, key=Duel.error, default=None)
