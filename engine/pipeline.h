@@ -200,8 +200,6 @@ struct hr_pipeline {
     struct hr__job room_job; /* gives back the pages of the file that is replaced */
 
     struct hr__kernel_spec crc_spec;
-    bool copies_cached; /* what the page cache has, workers copy */
-    unsigned n_copying; /* these workers */
     bool checks_blocks; /* the null sink's CRC-32 is taken where a block is read */
     char *crc_states;   /* the null sink's: the stream's, then one for each piece */
     uint64_t start_ns;

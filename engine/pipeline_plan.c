@@ -432,7 +432,6 @@ hr_status hr__pipeline_plan(hr_pipeline *p, const struct hr_pipeline_config *c, 
     status = hr__device_ends_open(p, c, error);
     if (status != HR_OK)
         return status;
-    p->copies_cached = hr__device_ends_copy(p) && !p->decoding && p->direct != HR_DIRECT_ON;
     set_sizes(p, c);
     status = make_chain(p, c, error);
     if (status == HR_OK)

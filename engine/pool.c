@@ -99,8 +99,8 @@ void hr__pool_submit(struct hr__pool *pool, struct hr__job *job)
 {
     pthread_mutex_lock(&pool->lock);
     hr__job_list_push(job->late ? &pool->late : &pool->jobs, job);
+    pthread_cond_signal(&pool->wake);
     pthread_mutex_unlock(&pool->lock);
-    pthread_cond_signal(&pool->wake); /* who wakes finds the lock free */
 }
 
 unsigned hr__pool_size(const struct hr__pool *pool)

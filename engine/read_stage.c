@@ -78,19 +78,10 @@ static void count_read(struct hr__slot *block, size_t n, uint32_t flags)
         block->lane->pipeline->direct_bytes += counts;
 }
 
-/* A short read says nothing about the end. */
-static void go_on_reading(struct hr__slot *block)
-{
-    const hr_pipeline *p = block->lane->pipeline;
-    if (block->moved < block->wanted && !hr__order_passes_over(p, hr__order_number(block)))
-        submit_file_read(block);
-    else
-        block_arrived(block, block->moved);
-}
-
 static void file_read_done(struct hr__io_request *request)
 {
     struct hr__slot *block = request->owner;
+    hr_pipeline *p = block->lane->pipeline;
     hr__sched_submitted(block, HR_STAGE_READ);
     if (hr__direct_refused(&block->input->file, request)) {
         submit_file_read(block);
@@ -102,8 +93,10 @@ static void file_read_done(struct hr__io_request *request)
         fail_system(block, (int)-request->result);
     else if (request->result == 0)
         fail_block(block, HR_ETRUNCATED, 0, "the file became shorter while it was read");
+    else if (block->moved < block->wanted && !hr__order_passes_over(p, hr__order_number(block)))
+        submit_file_read(block); /* a short read says nothing about the end */
     else
-        go_on_reading(block);
+        block_arrived(block, block->moved);
 }
 
 static void submit_file_read(struct hr__slot *block)
@@ -151,71 +144,41 @@ static size_t next_size(const hr_pipeline *p, const struct hr__input *in)
     return left < most ? (size_t)left : most;
 }
 
-/* ---- files: what is cached is copied by workers ---- */
-
-static size_t copy_cached(const struct hr__slot *block, void *to, size_t most)
-{
-    const struct hr__file *file = &block->input->file;
-    const size_t left = block->wanted - block->moved;
-    return hr__file_read_cached(file, to, left < most ? left : most,
-                                file->start + block->input_offset + block->moved);
-}
-
-/* For a device. The kernel's own workers, which copy what io_uring reads, begin few at a time, and all
- * at once leave the device's copies too little of the memory's bandwidth. (Measured on an H200 of 16
- * cores, PCIe 5, 1 GiB that is cached: by io_uring 23.6 ms, by up to 6, 8, 10, 12 and 16 workers 28.3,
- * 22.5, 22.7, 23.2 and 25.1; the link alone takes 19.4. Where files are the sink, io_uring is faster.) */
-enum { MOST_COPYING = 10 };
-
+/* For the null sink a worker copies what is cached, and looks at each piece while it is still in the
+ * nearest cache. Nobody wants the bytes after that, so each piece is read over the last one: memory
+ * is passed once. The rest is read as usual, to its place. */
 static void read_cached(struct hr__job *job)
-{
-    struct hr__slot *block = job->owner;
-    for (size_t n = 1; n > 0 && block->moved < block->wanted; block->moved += n)
-        n = copy_cached(block, block->memory + block->moved, SIZE_MAX);
-}
-
-/* For the null sink, which looks at each piece while it is still in the nearest cache. Nobody wants
- * the bytes after that, so each piece is read over the last one: memory is passed once. What is not
- * cached is read as usual, to its place. */
-static void check_cached(struct hr__job *job)
 {
     enum { PIECE = 256 << 10 }; /* half of a usual second-level cache */
     struct hr__slot *block = job->owner;
     const hr_pipeline *p = block->lane->pipeline;
+    const struct hr__file *file = &block->input->file;
+    const uint64_t offset = file->start + block->input_offset;
     hr__reduce_init(&p->crc_spec, block->crc);
-    for (size_t n = 1; n > 0 && block->moved < block->wanted; block->moved += n) {
-        n = copy_cached(block, block->memory, PIECE);
+    size_t n = 1;
+    while (n > 0 && block->moved < block->wanted) {
+        const size_t left = block->wanted - block->moved;
+        n = hr__file_read_cached(file, block->memory, left < PIECE ? left : PIECE,
+                                 offset + block->moved);
         hr__reduce_fold(&p->crc_spec, block->crc, block->memory, n,
                         block->stream_offset + block->moved);
+        block->moved += n;
     }
     block->checked = block->moved;
-}
-
-static void check_cached_done(struct hr__job *job)
-{
-    struct hr__slot *block = job->owner;
-    block->size = block->moved;
-    hr__sched_ran(block, HR_STAGE_READ);
-    go_on_reading(block);
 }
 
 static void read_cached_done(struct hr__job *job)
 {
     struct hr__slot *block = job->owner;
-    block->lane->pipeline->n_copying--;
-    check_cached_done(job);
-}
-
-static void copy_from_cache(struct hr__slot *block)
-{
-    block->lane->pipeline->n_copying++;
-    hr__sched_run(block, HR_STAGE_READ, read_cached, read_cached_done);
+    hr__sched_ran(block, HR_STAGE_READ);
+    if (block->moved < block->wanted)
+        submit_file_read(block);
+    else
+        block_arrived(block, block->moved);
 }
 
 static bool start_file(hr_pipeline *p, struct hr__input *in)
 {
-    if (p->n_copying == MOST_COPYING)
-        return false;
     struct hr__slot *block = hr__lane_take(&p->blocks, true);
     if (!block)
         return false;
@@ -224,9 +187,7 @@ static bool start_file(hr_pipeline *p, struct hr__input *in)
     in->position += size;
     p->read_index += size;
     if (p->checks_blocks)
-        hr__sched_run(block, HR_STAGE_READ, check_cached, check_cached_done);
-    else if (p->copies_cached)
-        copy_from_cache(block);
+        hr__sched_run(block, HR_STAGE_READ, read_cached, read_cached_done);
     else
         submit_file_read(block);
     return true;

@@ -30,11 +30,11 @@ static hr_status system_error(hr_error *error, enum hr_stage stage, const char *
                     strerror(native));
 }
 
-/* Its magic number (linux/magic.h), or 0. */
-static uint32_t file_system(int fd)
+/* Whether the size is none: files of sysfs say a page, whatever they hold. */
+static bool has_no_size(int fd)
 {
     struct statfs fs;
-    return fstatfs(fd, &fs) == 0 ? (uint32_t)fs.f_type : 0;
+    return fstatfs(fd, &fs) == 0 && fs.f_type == SYSFS_MAGIC;
 }
 
 /* A socket that nothing can come from would be waited for without end. */
@@ -85,10 +85,7 @@ static hr_status describe(struct hr__file *file, enum hr_stage stage, const char
         return system_error(error, stage, "size of block device", name);
     file->start = seekable ? (uint64_t)position : 0;
     if (stage == HR_STAGE_READ) {
-        const uint32_t system = file_system(file->fd);
-        file->in_memory = system == TMPFS_MAGIC || system == RAMFS_MAGIC;
-        /* Files of sysfs say a page, whatever they hold. */
-        file->positional = seekable && whole > 0 && system != SYSFS_MAGIC;
+        file->positional = seekable && whole > 0 && !has_no_size(file->fd);
         if (file->positional)
             file->size = whole > file->start ? whole - file->start : 0;
     } else {
@@ -147,15 +144,11 @@ hr_status hr__file_from_fd(int fd, enum hr_stage stage, enum hr_direct direct, s
     return HR_OK;
 }
 
-/* RWF_NOWAIT: preadv2(2). A file system that does not know it gives nothing; those that lie in memory
- * do not, and need not. */
+/* RWF_NOWAIT: preadv2(2). A file system that does not know it gives nothing. */
 size_t hr__file_read_cached(const struct hr__file *file, void *buffer, size_t size, uint64_t offset)
 {
-    if (file->io_flags & HR__IO_DIRECT)
-        return 0;
     struct iovec piece = {.iov_base = buffer, .iov_len = size};
-    const int flags = file->in_memory ? 0 : RWF_NOWAIT;
-    const ssize_t n = preadv2(file->fd, &piece, 1, (off_t)offset, flags);
+    const ssize_t n = preadv2(file->fd, &piece, 1, (off_t)offset, RWF_NOWAIT);
     return n > 0 ? (size_t)n : 0;
 }
 

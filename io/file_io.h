@@ -17,7 +17,6 @@ struct hr__file {
     bool opened;       /* no duplicate, which shares its position with the user's */
     bool lent_on;      /* another one, which has the same, closes it */
     bool positional;   /* has offsets: pread, pwrite, several at once */
-    bool in_memory;    /* source: all of it is cached, as on a tmpfs */
     uint32_t io_flags; /* enum hr__io_flag: for requests on fd */
     uint64_t start;    /* positional: the offset at which the stream begins */
     uint64_t size;     /* positional source: bytes from start on, at open; UINT64_MAX: not known */

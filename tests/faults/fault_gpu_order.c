@@ -606,7 +606,6 @@ static void begin_on_gpu(struct gpu_bench *b, const struct gpu_case *gpu)
     must(b->run.status == HR_OK, b->run.error.text);
     stand_before(b->loop);
     door.held_at = 0;
-    b->run.pipeline->copies_cached = false; /* all reads go through the door */
 }
 
 static void end_on_gpu(struct gpu_bench *b, const char *name, const char *wrong)

@@ -32,10 +32,6 @@ bool hr_faults_struck(enum hr_fault kind);
  * Returns how many were shortened since the last call. */
 uint64_t hr_faults_cap(size_t most, uint32_t seed);
 
-/* Of every file the page cache has only so many bytes, from its begin on, for reads that want no others
- * (RWF_NOWAIT); UINT64_MAX: what it has. */
-void hr_faults_cached(uint64_t bytes);
-
 /* How many allocations were made, by all threads, since the last call. */
 uint64_t hr_faults_mark(void);
 

@@ -3,7 +3,6 @@
  * descriptor) does not count. */
 #undef _FORTIFY_SOURCE
 #include <errno.h>
-#include <stdatomic.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
@@ -82,27 +81,12 @@ static int shorten(const struct iovec *pieces, int n_pieces, size_t size, struct
     return 1;
 }
 
-static _Atomic uint64_t n_cached = UINT64_MAX;
-
-void hr_faults_cached(uint64_t bytes)
-{
-    n_cached = bytes;
-}
-
 ssize_t preadv2(int fd, const struct iovec *pieces, int n_pieces, off_t offset, int flags)
 {
     static ssize_t (*next)(int, const struct iovec *, int, off_t, int);
     if (!next)
         hr_faults_find(&next, "preadv2");
     size_t size = n_pieces > 0 ? pieces[0].iov_len : 0;
-    if (offset >= 0 && (flags & RWF_NOWAIT)) {
-        const uint64_t cached = n_cached;
-        if ((uint64_t)offset >= cached) {
-            errno = EAGAIN;
-            return -1;
-        }
-        size = size < cached - (uint64_t)offset ? size : (size_t)(cached - (uint64_t)offset);
-    }
     if (fails(HR_FAULT_READ, fd, &size))
         return -1;
     struct iovec first = {0};
