@@ -107,8 +107,10 @@ def _families(report):
     for family, rows in data.families(report).items():
         lines += _family(family, rows, report["cases"][family]["ratios"])
         absent += [(f"{family}: {name}", why) for name, told, why in rows if not told]
-    absent += [(name, case["not_run"]) for name, case in report["cases"].items()
-               if "not_run" in case and (name, case["not_run"]) not in absent]
+    for name, case in report["cases"].items():
+        why = case.get("not_run", [])
+        rows = [(name, why)] if isinstance(why, str) else [(one["case"], one["why"]) for one in why]
+        absent += [row for row in rows if row not in absent]
     return lines + (table(("not run", "why"), absent) if absent else [])
 
 

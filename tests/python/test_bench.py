@@ -293,14 +293,19 @@ def test_results_in_the_tree_make_a_report(tmp_path):
                             "ceiling": "read", "ceiling_gigabytes_per_s": 8.0}]}
     check = {"case": "read", "figure": "gain", "wanted": 1.0, "got": 1.2, "relation": "within",
              "margin": 0.03, "judged": True, "good": False}
-    truth = {"cases": {"truth": {"checks": [check, {**check, "judged": False}]}}, "figures": []}
+    truth = {"cases": {"truth": {"checks": [check, {**check, "judged": False}], "not_run": []}},
+             "figures": []}
     rows = agreement.compare(bench, {"pipelines": [{**bench["pipelines"][0], "efficiency": 0.4}]})
     doubted = {**check, "judged": False, "good": True, "why": "it was busy"}
     truth["cases"]["truth"]["checks"].append(doubted)
-    report_md.write(str(tmp_path), {**reports, "bench": bench, "truth": truth},
+    less = {"cases": {"truth": {"checks": [check],
+                                "not_run": [{"case": "bound by H2D", "why": "there is no GPU"}]}},
+            "figures": []}
+    report_md.write(str(tmp_path), {**reports, "bench": bench, "truth": truth, "less": less},
                     report_md.About(rows, ["b"], [], "--size 1G"))
     text = (tmp_path / "REPORT.md").read_text()
-    assert text.count("| read | gain | 1 | 1.2 | within 3% | **no** |") == 1
+    assert "| truth | [] |" not in text and text.count("| bound by H2D | there is no GPU |") == 1
+    assert text.count("| read | gain | 1 | 1.2 | within 3% | **no** |") == 2
     assert text.count("| read | gain | 1 | 1.2 | not judged | it was busy |") == 1
     assert "| read | 1 | 0 | 1 |" in text  # figures judged, right, not judged
     assert "| load | 4 | read | 8 | 0.5 |" in text and "no\\|GPU" in text
