@@ -2,8 +2,9 @@
 """The whole report of a machine by one command: JSON, tables, pictures, REPORT.md.
 
 Ceilings and pipelines (``headrace bench``), transfers from and to the GPU, the truth of overlap and
-gain, throughput against options, peers, a timeline; then a second pass of what gives ratios, in
-processes of its own, and how well the two agree. Without a GPU the same for the host. A step that
+gain, throughput against options, peers, a timeline. What gives ratios is passed twice, in processes
+of its own that measure by turns (``bench/turns.py``) or one after the other, and how well the two
+agree is told. Without a GPU the same for the host. A step that
 fails, or for which there is no time left, is told, and the rest goes on; the exit status is 1 if
 there was one. The table of figures is printed last. Pictures need Matplotlib; they can be drawn
 later by ``bench/plot.py``.
@@ -21,13 +22,14 @@ import time
 import agreement
 import inputs
 import report_md
+import turns
 from plots import data
 from report import print_figures, size_of
 
 BENCH = os.path.dirname(os.path.abspath(__file__))
 SECOND = "second_pass"
 FOR_PICTURES_S = 45
-PEERS_S = 130  # of each pass: slow ones differ much from run to run
+PEERS_S = 120  # of each pass: slow ones differ much from run to run
 BENCH_BYTES = 1 << 30  # of its many cases: they are to end in time
 FEW_BYTES = 1 << 29  # where some are slow: peers, and settings of the sweep
 
@@ -39,6 +41,7 @@ class Step:
     name: str
     command: list
     makes: str = ""
+    takes_turns: bool = False
     status: str = ""
     seconds: float = 0.0
 
@@ -56,9 +59,6 @@ def options():
                         help="fewer rounds: whether all works, not how fast")
     parser.add_argument("--limit", type=float, default=570, metavar="SECONDS",
                         help="no step begins or goes on after that (570)")
-    parser.add_argument("--only", metavar="PASS", choices=("first", "second"),
-                        help="first or second: two commands into the same folder, each with its "
-                             "own limit")
     return parser.parse_args()
 
 
@@ -75,12 +75,10 @@ def steps_with_ratios(given, device, folder):
     long = short or ["--seconds", str(PEERS_S)]
     peers, bench, transfers = (os.path.join(folder, f"{name}.json")
                                for name in ("peers", "bench", "gpu_transfers"))
-    tried = ["--tried", os.path.join(given.outdir, "peers.json")] if folder != given.outdir else []
     return [
-        Step("peers", script("peers/gpu_peers.py", given.headrace, peers, *few, *long, *tried),
-             peers),
+        Step("peers", script("peers/gpu_peers.py", given.headrace, peers, *few, *long), peers, True),
         Step("bench", [given.headrace, "bench", "--json", bench, "--size",
-                       str(min(given.size, BENCH_BYTES)), "--device", device], bench),
+                       str(min(given.size, BENCH_BYTES)), "--device", device], bench, True),
         Step("gpu_transfers", script("cases/gpu_transfers.py", given.headrace, transfers, *size,
                                      *short), transfers),
     ]
@@ -104,19 +102,24 @@ def steps_once(given, device, folder):
     ]
 
 
-def run(step, until):
-    """Run a step, and end it when the time is over."""
-    print(f"\n== {step.name}: {' '.join(step.command)}", flush=True)
-    begun = time.monotonic()
+def start(step, until, *words, **how):
+    """Start a step and return its process; None: there is no time left."""
+    print(f"\n== {step.name}: {' '.join([*step.command, *words])}", flush=True)
     if step.makes and os.path.exists(step.makes):
         os.unlink(step.makes)  # what an earlier run left is not what this one found
-    if begun >= until:
+    if time.monotonic() >= until:
         step.status = "no time was left"
         print(step.status)
+        return None
+    return subprocess.Popen([*step.command, *words], start_new_session=True, **how)
+
+
+def finish(step, process, begun, until):
+    """Wait for a step, and end it when the time is over."""
+    if not process:
         return
-    process = subprocess.Popen(step.command, start_new_session=True)
     try:
-        status = process.wait(timeout=until - begun)
+        status = process.wait(timeout=max(until - time.monotonic(), 0))
         step.status = "" if status == 0 else f"exit status {status}"
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
@@ -124,6 +127,34 @@ def run(step, until):
         step.status = "ended, the time was over"
     step.seconds = time.monotonic() - begun
     print(f"{step.name}: {step.seconds:.0f} s {step.status}", flush=True)
+
+
+def run(step, until):
+    """Run a step."""
+    begun = time.monotonic()
+    finish(step, start(step, until), begun, until)
+
+
+def run_by_turns(steps, until):
+    """Run two steps that measure by turns."""
+    begun = time.monotonic()
+    processes = []
+    for step, side in zip(steps, turns.pair()):
+        with side:
+            processes.append(start(step, until, "--turns", str(side.fileno()),
+                                   pass_fds=[side.fileno()]))
+    for step, process in zip(steps, processes):
+        finish(step, process, begun, until)
+
+
+def run_passes(first, second, until):
+    """Run the steps of both passes."""
+    for steps in zip(first, second):
+        if steps[0].takes_turns:
+            run_by_turns(steps, until)
+        else:
+            for step in steps:
+                run(step, until)
 
 
 def draw(given, until):
@@ -173,22 +204,21 @@ def main():
     until = last - min(FOR_PICTURES_S, given.limit / 4)
     second = os.path.join(given.outdir, SECOND)
     os.makedirs(second, exist_ok=True)
-    steps = []
-    if given.only != "second":
-        steps += steps_with_ratios(given, device, given.outdir)
-        steps += steps_once(given, device, given.outdir)
-    if given.only != "first":
-        steps += [dataclasses.replace(step, name=f"{step.name}, second pass")
-                  for step in steps_with_ratios(given, device, second)]
-    for step in steps:
+    first = steps_with_ratios(given, device, given.outdir)
+    again = [dataclasses.replace(step, name=f"{step.name}, second pass")
+             for step in steps_with_ratios(given, device, second)]
+    once = steps_once(given, device, given.outdir)
+    run_passes(first, again, until)
+    for step in once:
         run(step, until)
+    steps = first + again + once
     pictures = draw(given, last)
     reports, _ = data.read(given.outdir)
-    rows, once = agreements(reports, data.read(second)[0])
+    rows, alone = agreements(reports, data.read(second)[0])
     told = steps + ([pictures] if pictures else [])
-    again = f"--size {given.size} --device {device}" + (" --quick" if given.quick else "")
-    report_md.write(given.outdir, reports, report_md.About(rows, once, told, again))
-    print_last(reports, rows, once, told)
+    words = f"--size {given.size} --device {device}" + (" --quick" if given.quick else "")
+    report_md.write(given.outdir, reports, report_md.About(rows, alone, told, words))
+    print_last(reports, rows, alone, told)
     print(f"{time.monotonic() - begun:.0f} s; {os.path.join(given.outdir, 'REPORT.md')}")
     sys.exit(any(step.status for step in told))
 

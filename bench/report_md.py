@@ -157,7 +157,9 @@ def _agreement(about):
     lines = [f"**{agreement.verdict(rows)}**", ""]
     if rows:
         lines += ["Each figure is the median of a pass, quartiles are of its rounds; the spread is "
-                  "between the two medians.", ""]
+                  "between the two medians. The passes are processes of their own: of the bench and "
+                  "of peers, they measure by turns of some seconds; of transfers, one after the "
+                  "other.", ""]
         lines += table(("ratio", "first", "quartiles", "second", "quartiles", "spread", "agree"),
                        [(row.name, float(row.first), _apart(row.first_quartiles),
                          float(row.second), _apart(row.second_quartiles),

@@ -96,7 +96,7 @@ class Duel:
         return [*beside, 1 - fast, *beside] if beside else [(0, 1), (1, 0)][len(self.rounds) % 2]
 
 
-def in_turn(duels, seconds, failed, clock=time.monotonic):
+def in_turn(duels, seconds, failed, clock=time.monotonic, ran=lambda: None):
     """Measure duels until the time is over or all are sure, but each at least `LEAST` times.
 
     Parameters
@@ -109,6 +109,8 @@ def in_turn(duels, seconds, failed, clock=time.monotonic):
         Told a duel and its exception.
     clock : callable
         Seconds.
+    ran : callable
+        Called after each round.
     """
     begun = clock()
     share_s = seconds / 2 / max(len(duels), 1)
@@ -127,6 +129,7 @@ def in_turn(duels, seconds, failed, clock=time.monotonic):
         except Exception as error:  # noqa: BLE001 - code of others; the rest is to be measured
             duels.remove(duel)
             failed(duel, error)
+        ran()
 
 
 def _least_done(duels, wanted):

@@ -11,7 +11,6 @@ run does so on the host.
 """
 
 import gc
-import json
 import os
 import signal
 import subprocess
@@ -25,6 +24,7 @@ import ours  # noqa: E402
 import raw  # noqa: E402
 import rounds  # noqa: E402
 import tensors  # noqa: E402
+import turns  # noqa: E402
 from measure import cache  # noqa: E402
 from report import Report, arguments  # noqa: E402
 from work import Work, found, ready, reason, summary, timed, why_not  # noqa: E402
@@ -44,8 +44,8 @@ def add_options(parser):
     parser.add_argument("--device", help="cuda:N, or host (cuda:0 where PyTorch sees it)")
     parser.add_argument("--seconds", type=float, default=45,
                         help="for all rounds; each pair has at least 5 (45)")
-    parser.add_argument("--tried", metavar="REPORT",
-                        help="an earlier one of the same: what ran there is not tried before")
+    parser.add_argument("--turns", type=int, metavar="DESCRIPTOR",
+                        help="a socket by which two runs take turns (bench/turns.py)")
     parser.add_argument("--trial", metavar="FORM:NAME", help="only whether one peer runs at all")
 
 
@@ -103,24 +103,13 @@ def tried(given, device, peers):
     return {key: reason_of(process) for key, process in running.items()}
 
 
-def known(path, keys):
-    """Return, by an earlier report, the reasons against peers; None: it was not measured there."""
-    if not path or not os.path.exists(path):
-        return dict.fromkeys(keys)
-    with open(path, encoding="utf-8") as file:
-        cases = json.load(file)["cases"]
-    return {(form, name): "" if name in cases.get(form, {})
-            else cases.get(f"{form}: {name}", {}).get("not_run") for form, name in keys}
-
-
 def chosen(given, work, not_run):
     """Return the peers of each family that can run; the others go to not_run."""
     made = {form: [kind(work, form) for kind in kinds] for form, kinds in FAMILIES.items()}
     why = {(form, peer.name): peer.why_not() for form, peers in made.items() for peer in peers}
-    why.update(known(given.tried, [
+    why.update(tried(given, work.device, [
         (form, peer.name) for form, peers in made.items() for peer in peers
         if peer.foreign and not why[form, peer.name]]))
-    why.update(tried(given, work.device, [key for key, against in why.items() if against is None]))
     for (form, name), against in why.items():
         if against:
             not_run(form, name, against)
@@ -158,8 +147,8 @@ def family_of(duels, n_bytes):
     return cases
 
 
-def measure(given, work, report):
-    """Measure all families, each peer beside headrace."""
+def measure(given, work, report, by_turns):
+    """Measure all families, each peer beside headrace, by turns with another run, if there is one."""
     def not_run(form, name, against):
         print(f"{form}: {name}: not run, {against}", flush=True)
         report.cases[f"{form}: {name}"] = {"not_run": against}
@@ -167,7 +156,9 @@ def measure(given, work, report):
     families = chosen(given, work, not_run)
     duels = duels_of(work, families, not_run)
     gc.freeze()  # all that was imported: collections before runs would take long
-    rounds.in_turn(duels, given.seconds, lambda duel, error: not_run(*duel.about, reason(error)))
+    rounds.in_turn(duels, given.seconds, lambda duel, error: not_run(*duel.about, reason(error)),
+                   by_turns.clock, by_turns.give)
+    by_turns.end()
     for form in families:
         of_form = [duel for duel in duels if duel.about[0] == form]
         if of_form:
@@ -205,6 +196,7 @@ def main():
     """Measure, compare, write."""
     given = arguments(__doc__, add_options)
     ours.use_build(given.headrace)
+    by_turns = turns.Turns(given.turns)
     report = Report()
     if not ours.is_there(report, "peers", given.report):
         return
@@ -219,7 +211,7 @@ def main():
         if not why_not(name):
             report.machine[name] = getattr(found(name), "__version__", "")
     add_ceilings(work, report)
-    measure(given, work, report)
+    measure(given, work, report, by_turns)
     judge(report)
     report.write(given.report)
 

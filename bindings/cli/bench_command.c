@@ -3,11 +3,14 @@
  * looks for settings that suit it. */
 #include <argp.h>
 #include <errno.h>
+#include <limits.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "bench.h"
+#include "bench_turns.h"
 
-enum { KEY_LIST = 256, KEY_JSON, KEY_SIZE, KEY_DEVICE, KEY_TUNE, KEY_SAVE, KEY_LIMIT };
+enum { KEY_LIST = 256, KEY_JSON, KEY_SIZE, KEY_DEVICE, KEY_TUNE, KEY_SAVE, KEY_LIMIT, KEY_TURNS };
 enum { TUNE_LIMIT_S = 25, MOST_LIMIT_S = 3600 };
 
 struct bench_options {
@@ -18,6 +21,7 @@ struct bench_options {
     uint64_t limit_s;
     char *json;
     uint64_t size; /* 0: the default */
+    int turns;     /* a socket; -1: none */
     const char *device;
     char *words[N_CASES];
     unsigned n_words;
@@ -31,6 +35,10 @@ static const struct argp_option option_table[] = {
     {"size", KEY_SIZE, "SIZE", 0, "Bytes that most cases move (by CPUs and memory, up to 2G)", 0},
     {"device", KEY_DEVICE, "auto|host|cuda:N|hip:N", 0,
      "As for run: auto is the first GPU, else the host (auto)", 0},
+    {"turns", KEY_TURNS, "DESCRIPTOR", 0,
+     "Measures by turns with another run: each has one of a pair of sockets, and whoever has the "
+     "byte measures",
+     0},
     {"tune", KEY_TUNE, NULL, 0,
      "Looks for the chunk, depth and threads that are fastest on this machine for FILE, or for a "
      "made input",
@@ -47,6 +55,16 @@ static void set_size(struct bench_options *o, const char *arg, struct argp_state
                    "--size %s: a size from 4K to 1T is wanted (K, M, G and T are powers of 1024)",
                    arg);
     o->size -= o->size % 4096; /* whole numbers, and pages */
+}
+
+static void set_turns(struct bench_options *o, const char *arg, struct argp_state *state)
+{
+    uint64_t fd = 0;
+    struct stat st;
+    if (!parse_number(arg, &fd) || fd > INT_MAX || fstat((int)fd, &st) != 0 ||
+        !S_ISSOCK(st.st_mode))
+        argp_error(state, "--turns %s: the number of an open socket is wanted", arg);
+    o->turns = (int)fd;
 }
 
 static void set_limit(struct bench_options *o, const char *arg, struct argp_state *state)
@@ -82,6 +100,8 @@ static void check(struct bench_options *o, struct argp_state *state)
 {
     if (!o->tune && (o->save || o->limit))
         argp_error(state, "--%s goes with --tune", o->save ? "save" : "limit");
+    if (o->tune && o->turns >= 0)
+        argp_error(state, "--turns does not go with --tune");
     if (o->tune && o->n_words > 1)
         argp_error(state, "--tune takes one FILE");
     if (o->tune && o->n_words && o->size)
@@ -126,6 +146,9 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
         return 0;
     case KEY_LIMIT:
         set_limit(o, arg, state);
+        return 0;
+    case KEY_TURNS:
+        set_turns(o, arg, state);
         return 0;
     case ARGP_KEY_ARG:
         add_word(o, arg, state);
@@ -206,6 +229,7 @@ static int run_bench(struct bench_options *o)
     static struct bench bench;
     char error[HR_ERROR_TEXT];
     int code = EXIT_TRANSFER;
+    bench_turns_begin(o->turns);
     if (bench_open(&bench, o->device, error) && bench_fill(&bench, o->size, error))
         code = measure(&bench, o);
     else
@@ -223,7 +247,7 @@ static int list_cases(void)
 
 int command_bench(int argc, char **argv)
 {
-    static struct bench_options options = {.device = "auto", .limit_s = TUNE_LIMIT_S};
+    static struct bench_options options = {.device = "auto", .limit_s = TUNE_LIMIT_S, .turns = -1};
     struct bench_options *o = &options;
     argp_parse(&parser, argc, argv, 0, NULL, o);
     if (o->list)

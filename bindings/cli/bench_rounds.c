@@ -8,6 +8,7 @@
 
 #include "bench_figures.h"
 #include "bench_tools.h"
+#include "bench_turns.h"
 
 enum { LEAST_ALONE = 3, MOST_ALONE = 7, LEAST_BESIDE = 5 };
 
@@ -165,14 +166,15 @@ static void verify_all(struct bench *b, struct measured *all)
         if (is_measured(&all[i])) {
             tell_round(b, bench_cases[i].name);
             verify_case(b, &bench_cases[i], &all[i]);
+            bench_turns_change();
         }
 }
 
 static void rounds_alone(struct bench *b, struct measured *all)
 {
-    const double begin_s = bench_clock_seconds();
+    const double begin_s = bench_turns_clock();
     for (unsigned n = 0; n < MOST_ALONE && !interrupted(); n++) {
-        if (n >= LEAST_ALONE && bench_clock_seconds() - begin_s > alone_s)
+        if (n >= LEAST_ALONE && bench_turns_clock() - begin_s > alone_s)
             break;
         b->round++;
         b->turn++;
@@ -180,6 +182,7 @@ static void rounds_alone(struct bench *b, struct measured *all)
             if (is_measured(&all[i]) && !is_shape(&bench_cases[i])) {
                 tell_round(b, bench_cases[i].name);
                 run_alone(b, &bench_cases[i], &all[i]);
+                bench_turns_change();
             }
     }
 }
@@ -200,14 +203,15 @@ static unsigned next_shape(const struct measured *all, const double *spent_s, bo
 static void rounds_beside(struct bench *b, struct measured *all)
 {
     double spent_s[N_CASES] = {0};
-    const double until_s = bench_clock_seconds() + beside_s;
+    const double until_s = bench_turns_clock() + beside_s;
     double now_s = until_s - beside_s;
     unsigned i;
     while ((i = next_shape(all, spent_s, now_s >= until_s)) < N_CASES) {
         b->round++;
         tell_round(b, bench_cases[i].name);
         run_beside(b, i, &all[i]);
-        const double end_s = bench_clock_seconds();
+        bench_turns_change();
+        const double end_s = bench_turns_clock();
         spent_s[i] += end_s - now_s;
         now_s = end_s;
     }

@@ -8,7 +8,7 @@ _headrace_run='--offset --length --decode --dict --window-log --encode --frame -
     --streams --threads --no-tuned --io --direct --unordered --fsync --strict --min-fill --max-wait --connect-timeout
     --idle-timeout --progress --no-progress --stats --stats-file
     --trace --result --help --usage --version'
-_headrace_bench='--list --json --size --device --tune --save --limit --help --usage --version'
+_headrace_bench='--list --json --size --device --turns --tune --save --limit --help --usage --version'
 _headrace_devices='--json --selftest --limit --help --usage --version'
 
 # The words that an option takes, in $words; files if $files is set.
@@ -31,7 +31,7 @@ _headrace_values() { # COMMAND OPTION
     run:--offset | run:--length | run:--window-log | run:--frame | run:--entry | run:--unit) ;;
     run:--out-unit | run:--chunk | run:--depth | run:--streams | run:--threads | run:--min-fill) ;;
     run:--max-wait | run:--memory | run:--connect-timeout | run:--idle-timeout | bench:--size) ;;
-    devices:--limit | bench:--limit) ;;
+    devices:--limit | bench:--limit | bench:--turns) ;;
     *) return 1 ;;
     esac
 }

@@ -109,6 +109,31 @@ absent_device() {
         says 2 'made input' hr bench --tune in --size 4K &&
         says 2 "no case 'nothing'" hr bench nothing && says 2 'from 4K' hr bench --size 1
 }
+by_turns() {
+    says 2 'an open socket' hr bench --turns 9 && says 2 'an open socket' hr bench --turns x || return
+    python3 - "$headrace" <<'END' || return
+import socket, subprocess, sys
+def start(side, *more):
+    return subprocess.Popen([sys.argv[1], "bench", "memcpy", "load", "--size", "64K", "--device", "host",
+                             "--turns", str(side.fileno()), *more], pass_fds=[side.fileno()],
+                            stdout=subprocess.DEVNULL)
+first, second = socket.socketpair()
+two = start(second, "--json", "found"), start(first)
+second.send(b"t")
+first.close(), second.close()
+assert [process.wait(50) for process in two] == [0, 0]
+partner, side = socket.socketpair()
+left = start(side)
+side.close()
+partner.send(b"t")
+while partner.recv(1):
+    partner.send(b"t")
+assert left.wait(50) == 0
+with partner:
+    assert start(partner, "--tune").wait(50) == 2
+END
+    json 'assert [p["name"] for p in r["pipelines"] if p["wall_s"]] == ["load"]'
+}
 interrupted() {
     says 130 interrupted timeout --foreground --preserve-status -k 10 -s INT 0.3 "$headrace" bench \
         --size 64M && gone
@@ -219,7 +244,7 @@ tunes_zstd() {
         says 1 'no-such' hr bench --tune no-such --device host
 }
 
-for name in all_on_host each_alone without_files absent_device interrupted tunes_and_keeps \
+for name in all_on_host each_alone without_files absent_device by_turns interrupted tunes_and_keeps \
     another_machine_is_kept run_takes_them config_is_found broken_ones_warn cannot_keep tunes_zstd; do
     check $name $name
 done

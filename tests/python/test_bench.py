@@ -7,6 +7,8 @@ import os
 import random
 import statistics
 import sys
+import threading
+import time
 
 import pytest
 from conftest import ROOT
@@ -181,6 +183,61 @@ def test_the_faster_side_of_a_round_runs_before_and_behind_the_slower_one(theirs
         assert "".join(order) == wanted
     assert duel.ratio() == {"median": theirs, "quartiles": [theirs, theirs], "rounds": 3}
     assert rounds.summary([1, 2, 3, 4, 100]) == {"median": 3, "quartiles": [2, 4], "rounds": 5}
+
+
+def test_two_runs_measure_by_turns(monkeypatch):
+    import rounds
+    import turns
+
+    monkeypatch.setattr(turns, "SLICE_S", 0.002)
+    busy, together, order = threading.Lock(), [], []
+
+    def measured(name):
+        def run():
+            together.append(not busy.acquire(blocking=False))
+            order.append(name)
+            time.sleep(0.001)
+            busy.release()
+            return 0.001, 0
+        return run
+
+    def whole(name, side, told):
+        by_turns = turns.Turns(side)
+        duels = [rounds.Duel(measured(name), measured(name))]
+        rounds.in_turn(duels, 0.2, pytest.fail, by_turns.clock, by_turns.give)
+        told.append(len(duels[0].rounds))
+        by_turns.end()
+
+    first, second = turns.pair()
+    told = []
+    runs = [threading.Thread(target=whole, args=(name, side.detach(), told))
+            for name, side in (("a", first), ("b", second))]
+    for run in runs:
+        run.start()
+    for run in runs:
+        run.join()
+    assert not any(together) and order[0] == "a"
+    assert sum(one != other for one, other in zip(order, order[1:])) > 4
+    assert len(told) == 2 and min(told) >= rounds.LEAST
+
+
+def test_who_is_alone_or_whose_partner_has_ended_goes_on():
+    import turns
+
+    alone = turns.Turns()
+    alone.give()
+    first, second = turns.pair()
+    second.close()
+    now = [0.0]
+    left = turns.Turns(first.detach(), lambda: now[0])  # has the byte
+    now[0] = 2 * turns.SLICE_S
+    left.give()
+    left.give()
+    now[0] += 5
+    assert left.clock() == now[0]
+    third, fourth = turns.pair()
+    third.close()
+    assert turns.Turns(fourth.detach()).clock() > 0  # no byte comes
 
 
 def test_passes_agree_or_it_is_told_which_ratios_do_not():
