@@ -26,26 +26,34 @@ static void *cancel_when_told(void *argument)
     return NULL;
 }
 
-/* Steps to the end; the cancel comes after n_steps of them. *n_made: how many there were. */
-static hr_status run_cancelled(struct transfer *t, unsigned n_steps, unsigned *n_made,
+/* Steps to the end; the cancel comes after n_steps of them: before the next one if it is waited for,
+ * else at any moment of the next ones. *n_made: how many there were. */
+static hr_status run_cancelled(struct transfer *t, unsigned n_steps, bool waits, unsigned *n_made,
                                hr_error *error)
 {
     struct canceller canceller = {.pipeline = t->pipeline};
     pthread_t thread;
-    sem_init(&canceller.now, 0, n_steps == 0);
+    bool told = false;
+    bool joined = false;
+    sem_init(&canceller.now, 0, 0);
     if (pthread_create(&thread, NULL, cancel_when_told, &canceller) != 0)
         exit(1);
     hr_status status = HR_PENDING;
-    for (*n_made = 0; status == HR_PENDING;) {
+    for (*n_made = 0; status == HR_PENDING; ++*n_made) {
+        if (*n_made == n_steps) {
+            sem_post(&canceller.now);
+            told = true;
+        }
+        if (told && waits && !joined)
+            joined = pthread_join(thread, NULL) == 0;
         status = hr_loop_poll(t->loop, 5000, error);
         if (status >= 0)
             status = hr_pipeline_state(t->pipeline, error);
-        if (++*n_made == n_steps)
-            sem_post(&canceller.now);
     }
-    if (*n_made < n_steps)
+    if (!told)
         sem_post(&canceller.now);
-    pthread_join(thread, NULL);
+    if (!joined)
+        pthread_join(thread, NULL);
     sem_destroy(&canceller.now);
     return status;
 }
@@ -63,26 +71,35 @@ static const char *judge(hr_status status, const struct shape *shape, enum outco
                                                                 : NULL;
 }
 
+static hr_status cancel_at(unsigned step, bool waits, const struct shape *shape, unsigned *n_made,
+                           const char **wrong)
+{
+    struct transfer t;
+    hr_error error = {0};
+    transfer_open(&t, shape);
+    hr_status status = transfer_create(&t, &error);
+    if (status == HR_OK)
+        status = run_cancelled(&t, step, waits, n_made, &error);
+    transfer_free(&t);
+    *wrong = judge(status, shape, transfer_finish(&t));
+    transfer_close(&t);
+    return status;
+}
+
+/* Who is not waited for may come too late each time; who is waited for comes in time, but where the
+ * output is being made whole already. */
 static void cancel_at_every_step(const struct shape *shape)
 {
     char name[200];
     const char *wrong = NULL;
-    unsigned n_made = 1;
     unsigned n_cancelled = 0;
-    unsigned k = 0;
-    for (; !wrong && k <= n_made && k < MAX_STEPS; k++) {
+    unsigned n_made = 1;
+    for (unsigned k = 0; !wrong && k <= n_made && k < MAX_STEPS; k++) {
         snprintf(name, sizeof name, "%s, cancelled at step %u", transfer_name(shape), k);
         limit_time(10, name);
-        struct transfer t;
-        hr_error error = {0};
-        transfer_open(&t, shape);
-        hr_status status = transfer_create(&t, &error);
-        if (status == HR_OK)
-            status = run_cancelled(&t, k, &n_made, &error);
-        transfer_free(&t);
-        wrong = judge(status, shape, transfer_finish(&t));
-        n_cancelled += status == HR_ECANCELED;
-        transfer_close(&t);
+        cancel_at(k, false, shape, &n_made, &wrong);
+        if (!wrong)
+            n_cancelled += cancel_at(k, true, shape, &n_made, &wrong) == HR_ECANCELED;
     }
     if (!wrong && n_cancelled == 0)
         wrong = "no transfer was cancelled";
