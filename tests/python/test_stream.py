@@ -466,3 +466,27 @@ def test_damaged_seek_tables_are_refused(tmp_path: Path, at: int) -> None:
     except FormatError:
         return
     assert table is None or len(table) == 6  # no table any more, or another length or checksum
+
+
+def test_a_function_may_stream_what_it_is_given() -> None:
+    source = np.arange(100000, dtype="f4")
+    out = np.zeros_like(source)
+    kept = []
+
+    def streams(x: Any, out: Any, call: Any) -> None:
+        with hr.stream(x, chunk_size=1024) as inner:
+            at = 0
+            for chunk in inner:
+                out.reshape(-1)[at : at + chunk.size] = chunk.numpy()
+                at += chunk.size
+        del chunk
+
+    def keeps(x: Any, out: Any, call: Any) -> None:
+        with hr.stream(x, chunk_size=1024) as inner:
+            kept.append(next(inner))
+
+    options = {"device": "host", "chunk_size": 16384}
+    hr.Pipeline(source, out, kernels=streams, **options).run()
+    assert np.array_equal(out, source)
+    with pytest.raises(BufferError, match="kept a view"):
+        hr.Pipeline(source, out, kernels=keeps, **options).run()

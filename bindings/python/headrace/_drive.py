@@ -24,6 +24,7 @@ import weakref
 from typing import Any, Callable, Optional
 
 from headrace import _array, _callbacks, _calls, errors
+from headrace import _lent as _views
 from headrace._library import ffi, lib, native
 
 _EXIT_SECONDS = 5.0  # that a transfer is waited for at the interpreter's exit
@@ -411,12 +412,18 @@ class Drive:
 def close_left() -> None:
     """Closes what was dropped where it could not be closed, and gives up what the sources of closed
     pipelines lie in, when no chunk is left of them."""
-    if _callbacks.inside() or not (_left or _lent):
+    if _lent:
+        give_back()
+    if _callbacks.inside() or not _left:
         return
     with _lists:
         left, _left[:] = _left[:], []
     for drive in left:
         drive.dropped()
+
+
+def give_back() -> None:
+    """Gives up what the sources of closed pipelines lie in, when no chunk is left of them."""
     for closed in list(_lent):
         keep, box = closed
         if not keep or not box[0] or native.hrp_box_n_users(box[0]) == 1:
@@ -446,5 +453,6 @@ def _after_fork() -> None:
     _process = object()
 
 
+_views.keepers.append(give_back)
 os.register_at_fork(after_in_child=_after_fork)
 atexit.register(_at_exit)

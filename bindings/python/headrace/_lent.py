@@ -6,7 +6,7 @@ from __future__ import annotations
 import gc
 import time
 import weakref
-from typing import Any, TypeVar
+from typing import Any, Callable, TypeVar
 
 from headrace._library import ffi
 
@@ -14,6 +14,9 @@ _COLLECTIONS = 10
 _BYTES = ffi.typeof("char *")
 
 Self = TypeVar("Self", bound="Lent")
+
+# Called before a view is said to be left: the package itself keeps what closed pipelines read.
+keepers: list[Callable[[], None]] = []
 
 
 class Lent:
@@ -53,6 +56,8 @@ class Lent:
     def __exit__(self, kind: object, error: object, trace: object) -> None:
         if kind is not None or not self._is_left():
             return  # the traceback of an exception has the views, too
+        for give_back in keepers:
+            give_back()
         for _ in range(_COLLECTIONS):  # they may be in a cycle
             gc.collect()  # does nothing while another thread collects
             if not self._is_left():

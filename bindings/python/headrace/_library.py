@@ -28,9 +28,11 @@ def _folder() -> Path:
 
 def _open(name: str) -> Any:
     path = _folder() / name
+    # Names stay the library's own; all are looked up now, so that a misfit shows here. It is never
+    # unloaded: at the interpreter's end what cffi calls to give memory back may go after the library.
+    flags = ffi.RTLD_NOW | ffi.RTLD_LOCAL | os.RTLD_NODELETE
     try:
-        # Names stay the library's own; all are looked up now, so that a misfit shows here.
-        return ffi.dlopen(str(path), ffi.RTLD_NOW | ffi.RTLD_LOCAL)
+        return ffi.dlopen(str(path), flags)
     except OSError as error:
         raise ImportError(
             f"headrace: cannot open {path}: {error}; install the package by pip, or set "
