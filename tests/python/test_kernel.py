@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Kernels: built in, and Python functions on the host device."""
 
+import asyncio
+import functools
 import os
 import threading
 import zlib
@@ -48,6 +50,41 @@ def test_a_plain_function_gets_bytes():
     out = bytearray(5)
     run(b"\1\2\3\4\5", out, lambda x, out, call: np.add(x, 1, out=out))
     assert out == b"\2\3\4\5\6"
+
+
+@pytest.mark.parametrize("dtype", ["i1", "?", "u1", "bfloat16", "float8_e4m3fn", "f2"])
+def test_what_comes_of_an_array(dtype):
+    if "float" in dtype:
+        dtype = getattr(pytest.importorskip("ml_dtypes"), dtype)
+    rows, seen = np.arange(60).reshape(20, 3).astype(dtype), []
+
+    def look(x, out, call):
+        seen.append((x.dtype, x.shape[1:]))
+
+    unit = (rows.dtype, (3,))
+    for given in (None, rows.dtype, unit):
+        run(rows, hr.NULL, hr.Kernel.function(look, given, 0))
+    said = np.dtype(dtype) not in (np.int8, np.uint8, np.bool_)  # those are bytes
+    assert seen == [unit if said else (np.uint8, ()), (rows.dtype, ()), unit]
+    with hr.stream(rows) as stream:
+        chunk = next(iter(stream)).numpy()
+        assert (chunk.dtype, chunk.shape) == ((rows.dtype, (20, 3)) if said else ("u1", (60,)))
+    if rows.dtype.name == "bfloat16":
+        with hr.Pipeline(rows.astype("f4"), kernels="cast:f32,bf16", device="host") as cast:
+            assert next(cast).numpy().dtype == rows.dtype
+
+
+def test_one_stream_has_calls_one_by_one_and_in_order():
+    seen, inside = [], threading.Lock()
+
+    def look(x, out, call):
+        assert inside.acquire(blocking=False)  # nobody else is here
+        seen.append(call.first_unit)
+        inside.release()
+
+    kernel = hr.Kernel.function(look, "f4", 0)
+    run(VALUES, hr.NULL, kernel, chunk_size=4096, streams=1)
+    assert len(seen) > 90 and seen == sorted(seen)
 
 
 def test_units_of_bytes_are_rows():
@@ -114,13 +151,21 @@ def test_counted_functions_keep_what_they_like(returns):
     assert (np.concatenate(parts) == data[::2]).all()
 
 
+def test_a_count_is_not_added_to():
+    def adds(x, out, call):
+        call.count[0] += len(x)
+
+    with pytest.raises(ValueError, match="count of .*adds, .* is nothing to add to"):
+        run(b"abc", bytearray(3), hr.Kernel.function(adds, "u1", counted=True))
+
+
 @pytest.mark.parametrize("told", [None, 1.0, "1", True, np.bool_(True), VALUES[:2]])
 def test_a_count_is_an_int_and_told(told):
     def whole(x, out, call):
         out[:] = x
         return told
 
-    with pytest.raises(TypeError, match="^the count of whole, .* call.count"):
+    with pytest.raises(TypeError, match=r"^the count of \S+\.whole, .* call.count"):
         run(b"abc", bytearray(3), hr.Kernel.function(whole, "u1", counted=True))
 
 
@@ -193,10 +238,15 @@ def test_an_exception_of_a_function_is_raised_as_itself(io, error):
         if call.first_unit > 8000:
             raise error
 
+    kernel = hr.Kernel.function(fails, 4, 0)
+    pipeline = hr.Pipeline(VALUES, hr.NULL, kernels=kernel, device="host", chunk_size=4096, io=io)
     with pytest.raises(type(error)) as caught:
-        run(VALUES, hr.NULL, hr.Kernel.function(fails, 4, 0), chunk_size=4096, io=io)
+        pipeline.run()
     assert caught.value is error
     assert caught.value.__context__ is None
+    for again in (pipeline.run, lambda: asyncio.run(pipeline.run_async())):
+        with pytest.raises(ValueError, match="has failed, and runs once: make another"):
+            again()
 
 
 def test_an_exception_of_a_function_is_raised_by_iteration(io):
@@ -208,11 +258,15 @@ def test_an_exception_of_a_function_is_raised_by_iteration(io):
 
     kernel = hr.Kernel.function(fails, 4, 0)
     got = []
+    pipeline = hr.Pipeline(VALUES, kernels=kernel, device="host", chunk_size=4096, io=io)
     with pytest.raises(KeyError) as caught:
-        for chunk in hr.Pipeline(VALUES, kernels=kernel, device="host", chunk_size=4096, io=io):
+        for chunk in pipeline:
             got.append(chunk.index)
     assert caught.value is error
     assert got == [0, 1, 2]  # everything before it was delivered
+    for _ in range(2):  # it never ends as if all had gone well
+        with pytest.raises(hr.HeadraceError):
+            next(pipeline)
 
 
 @pytest.mark.parametrize("keep", [lambda x: x, lambda x: x[2:5], memoryview])
@@ -222,7 +276,7 @@ def test_a_view_that_is_kept_is_told(keep):
     def keeps(x, out, call):
         kept.append(keep(x))
 
-    with pytest.raises(BufferError, match="copy"):
+    with pytest.raises(BufferError, match=r"function \S+\.keeps kept a view .* copy"):
         run(VALUES, hr.NULL, hr.Kernel.function(keeps, "f4", 0))
 
 
@@ -269,6 +323,12 @@ def test_what_is_no_kernel():
         with pytest.raises(ValueError, match=told):
             hr.Kernel.function(double, wrong)
     assert hr.Kernel.function(double, "bf16", (">f4", (3,))).unit_bytes == (2, 12)
+    for nothing in ("S", "V0", ("f4", (0,)), np.dtype([])):
+        for units in ((nothing,), ("f4", nothing)):
+            with pytest.raises(ValueError, match=" 0 bytes"):
+                hr.Kernel.function(double, *units)
+    with pytest.raises(ValueError, match="unit_in is 0"):
+        hr.Kernel.function(double, 0)
     for dud in ((), ("sum:f32",)):
         with pytest.raises(TypeError, match="made by Kernel.builtin"):
             hr.Kernel(*dud)
@@ -283,9 +343,17 @@ def test_compiled_kernels_need_a_gpu(args):
             hr.Pipeline(b"", hr.NULL, kernels=kernel, device="host")
 
 
-def test_a_function_that_returns_its_result_is_told():
-    with pytest.raises(TypeError, match="out"):
-        run(VALUES, hr.NULL, hr.Kernel.function(lambda x, out, call: x * 2, "f4"))
+@pytest.mark.parametrize(
+    "function, told",
+    [
+        (lambda x, out, call: x * 2, r"function <lambda> returned something \(ndarray\), .* out\["),
+        (lambda x, out, call: len(x), r"returned something \(int\), "),
+        (functools.partial(lambda value, *_: value, "x"), r"functools.partial\(.*returned something \(str\), "),
+    ],
+)
+def test_a_function_that_returns_its_result_is_told(function, told):
+    with pytest.raises(TypeError, match=told):
+        run(VALUES, hr.NULL, hr.Kernel.function(function, "f4"))
 
 
 def test_a_partial_unit_at_the_end_is_truncated():

@@ -90,7 +90,8 @@ class Flow:
 
 def of_type(dtype: _dtypes.DType, row: tuple[int, ...] = (), swap: int = 0) -> Optional[Elements]:
     """Elements of a type; None: it says no more than that they are bytes."""
-    is_void = dtype.numpy.kind == "V" and dtype.numpy.names is None
+    # By the type: ml_dtypes's bfloat16 is of kind "V", too.
+    is_void = dtype.numpy.type is numpy.void and dtype.numpy.names is None
     if dtype.name in _BYTES or is_void or dtype.bits % 8:
         return None
     return Elements(dtype, row, swap)

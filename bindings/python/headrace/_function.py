@@ -12,7 +12,7 @@ from headrace._callbacks import Failures
 from headrace._kernel_call import DeviceCalls, HostCalls, LibraryCalls
 from headrace._library import ffi, lib
 from headrace._numbers import size
-from headrace.errors import ElementTypeError
+from headrace.errors import ArgumentError, ElementTypeError
 
 Unit = Union[int, str, type, numpy.dtype[Any]]
 
@@ -29,7 +29,12 @@ class Layout:
     row : tuple of int
         Shape of a unit; (): one element.
     nbytes : int
-        Of a unit.
+        Of a unit; 0: there is none, which only the int 0 says.
+
+    Raises
+    ------
+    ValueError
+        A dtype that is not known, or has no bytes.
     """
 
     def __init__(self, unit: Unit) -> None:
@@ -42,6 +47,8 @@ class Layout:
             whole = _dtypes.unit(unit)
             self.dtype, self.row = whole.base, whole.shape
             self.nbytes = whole.itemsize
+            if not self.nbytes:
+                raise ArgumentError(f"a unit of {unit!r} has 0 bytes")
             while isinstance(unit, tuple):
                 unit = unit[0]
             self.kind = _dtypes.find(self.dtype if isinstance(unit, numpy.dtype) else unit)
@@ -84,7 +91,7 @@ class Function:
     @property
     def name(self) -> str:
         """What it is called in messages."""
-        return str(getattr(self.function, "__name__", "function"))
+        return str(getattr(self.function, "__qualname__", None) or repr(self.function))
 
     @property
     def is_bound(self) -> bool:

@@ -172,15 +172,17 @@ class Kernel:
         unit_in : int or dtype, optional
             The unit: an element of this dtype, a row of them (``("f4", (3,))``, arrays of shape
             (n_units, 3)), or so many bytes (arrays of uint8, of shape (n_units, unit_in), or
-            (n_units,) for single bytes). By default what comes: of an array, its elements, or its
-            rows if it has several axes in C order; single bytes, where no type is known.
+            (n_units,) for single bytes), at least one. By default what comes: of an array, its
+            elements, or its rows if it has several axes in C order; single bytes, where no type is
+            known. Arrays of uint8, int8 and bool are bytes, too, however many axes they have:
+            ``"i1"`` is an element of them, ``("i1", (3,))`` a row.
         unit_out : int or dtype, optional
-            Likewise for what it writes for each unit; by default the same. 0: it writes nothing,
-            ``out`` is None, and the input passes on unchanged.
+            Likewise for what it writes for each unit; by default the same. The int 0: it writes
+            nothing, ``out`` is None, and the input passes on unchanged. A dtype has bytes.
         counted : bool, default False
             It writes at most as many units as it got. On the host it returns how many, an int, or
-            stores it in ``call.count[0]``, and raises TypeError if it does neither; on a GPU its
-            work stores it there (one uint64).
+            assigns it to ``call.count[0]``, which is no number to add to before; that it does
+            neither is a TypeError. On a GPU its work stores it there (one uint64).
         arrays : {None, "torch", "cupy", "numba", "numpy"}, default None
             The library whose own arrays it gets: ``torch.Tensor`` (on the host, too),
             ``cupy.ndarray``, ``DeviceNDArray`` of Numba; ``numpy.ndarray`` on the host only. On a
@@ -198,8 +200,9 @@ class Kernel:
         ImportError
             The library of ``arrays`` is not installed.
         ValueError
-            A word or a unit that is not known; ``Pipeline`` raises it where the library's arrays
-            are never on the device, and TypeError where the library lacks the type.
+            A word or a unit that is not known, or a unit of no bytes; ``Pipeline`` raises it where
+            the library's arrays are never on the device, and TypeError where the library lacks the
+            type.
 
         Notes
         -----
@@ -207,9 +210,16 @@ class Kernel:
         to, which only NumPy's arrays refuse. On the host a view that is kept ends the transfer with
         BufferError. On a GPU a later use of headrace's arrays raises; a library's own array
         (``arrays``) shows whatever comes to the memory next, and may not be used behind the end of
-        the pipeline. The same object comes again with the memory: leave its shape as it is. The
-        function is called on threads of the library, on a GPU on the thread that runs the pipeline.
-        An exception ends the transfer, and is raised as it is by ``run()`` or ``next()``.
+        the pipeline. The same object comes again with the memory: leave its shape as it is. An
+        exception ends the transfer, and is raised as it is by ``run()`` or ``next()``.
+
+        On the host the function is called on threads of the library, several at once, so that calls
+        overlap, and chunks come in any order: ``call.first_unit`` tells where this one is. What the
+        calls share needs a lock. ``Pipeline(streams=1)`` has them one after the other, in the order
+        of the stream (not with ``unordered=True``), but not always on the same thread. What a
+        thread or context has for itself is not the caller's: ``numpy.errstate``, decimal contexts,
+        ``threading.local``, ``contextvars``; set it in the function. On a GPU it is called on the
+        thread that runs the pipeline, one call at a time.
 
         Examples
         --------
@@ -227,14 +237,12 @@ class Kernel:
             raise TypeError(f"{function!r} cannot be called")
         if arrays is not None:
             _libraries.find(arrays)  # it is told now, where it is asked for
+        read = None if unit_in is None else Layout(unit_in)
+        if read is not None and not read.nbytes:
+            raise ArgumentError("unit_in is 0: a unit that is read has at least a byte")
+        written = None if unit_out is None else Layout(unit_out)
         made = cls(lib.HR_KERNEL_FUNCTION)
-        made._function = Function(
-            function,
-            None if unit_in is None else Layout(unit_in),
-            None if unit_out is None else Layout(unit_out),
-            counted,
-            arrays,
-        )
+        made._function = Function(function, read, written, counted, arrays)
         return made
 
     def __repr__(self) -> str:

@@ -19,6 +19,7 @@ from headrace._library import ffi
 from headrace._libraries import HOST, Current, Library
 from headrace._memory import Memory
 from headrace._numbers import size
+from headrace.errors import ArgumentError
 
 if TYPE_CHECKING:
     from headrace._function import Function, Layout
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 _FIELDS = struct.Struct("@2IPPQQPPQ")  # of struct hr_kernel_call, whose later ones are not read
 _INPUTS = ffi.typeof("uint64_t **")
 _COUNT = _dtypes.find("uint64")
-_UNSET = (1 << 64) - 1  # more than fits into memory
+_UNSET = 1 << 63  # of a count: more than fits into memory, also when something is added to it
 _PLACES = 256  # of each unit, whose arrays are kept
 
 
@@ -49,7 +50,9 @@ class KernelCall:
         The same as the library's own, where its arrays were asked for: a ``torch.cuda.Stream``, a
         ``cupy.cuda.Stream``, or what a launch of Numba names.
     count : array of one uint64, or None
-        Of counted kernels: where to store how many units were written. PyTorch's is of int64.
+        Of counted kernels: where to store how many units were written, as in
+        ``call.count[0] = n``. It holds no count before: on the host 2^63, which says that it is not
+        set, on a GPU anything. PyTorch's is of int64.
     """
 
     __slots__ = ("n_units", "first_unit", "chunk", "device", "stream", "stream_object", "count")
@@ -90,12 +93,12 @@ class _Calls:
         if self._counted:
             raise TypeError("on a GPU the count is stored in call.count by the work itself")
         if given is not out:  # which NumPy's out= returns
-            raise TypeError(_RETURNED.format(type(given).__name__))
+            raise TypeError(_RETURNED.format(self._name, type(given).__name__))
 
 
 _RETURNED = (
-    "the kernel's function returned a {}, which would be lost: it writes its result to its second "
-    "argument, as in out[:] = x * 2, and returns None"
+    "the kernel's function {} returned something ({}), which would be lost: it writes its result to "
+    "its second argument, as in out[:] = x * 2, and returns None"
 )
 
 
@@ -108,7 +111,7 @@ class HostCalls(_Calls):
 
     def __call__(self, told: Any) -> int:
         call, read_at, write_at, count_at = _told(told, HOST)
-        with Lent("the kernel's function") as lent:
+        with Lent(f"the kernel's function {self._name}") as lent:
             writable = not self._library.any_order  # others have no arrays that are read-only
             x = self._array(lent, read_at, call.n_units, self._read, writable)
             out = None
@@ -134,9 +137,11 @@ class HostCalls(_Calls):
         return self._library.on_host(array, unit.kind)
 
     def _set_count(self, count: Any, given: Any) -> None:
+        name = f"the count of {self._name}, which it returns or stores in call.count[0],"
+        if given is None and count[0] > _UNSET:
+            raise ArgumentError(f"{name} is nothing to add to: it is not set before")
         if given is None and count[0] != _UNSET:
             return
-        name = f"the count of {self._name}, which it returns or stores in call.count[0],"
         count[0] = size(name, given, 64)
 
 

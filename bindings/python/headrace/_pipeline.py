@@ -135,8 +135,9 @@ class Pipeline:
     memory and files, unless they are encoded or a kernel drops elements. Else it may be larger;
     ``Stats.bytes_out`` tells how much of it was written.
 
-    It runs once, and is iterated once: behind its end, iteration yields nothing. Threads may share
-    it, or the tasks of one event loop: each chunk goes to one of them, and all see the end. While
+    It runs once, and is iterated once: behind its end, iteration yields nothing, or raises a
+    HeadraceError if it has failed. Threads may share it, or the tasks of one event loop: each chunk
+    goes to one of them, all see the end, and an object's exception is raised to one of them. While
     one of them keeps a chunk, the others get about `depth` more, then LoanedError. ``async for``
     gives the event loop a turn for each chunk. ``cancel`` is for any thread at any time. All calls
     let other threads run Python. What the ends refer to is kept until the transfer has ended, and
@@ -267,7 +268,7 @@ class Pipeline:
         HeadraceError
             Why it failed; everything before the failing position was delivered.
         ArgumentError
-            (ValueError) It is done already, or has no sink.
+            (ValueError) It is done or has failed already, or has no sink.
         BaseException
             What a Python object or function raised that it called; KeyboardInterrupt.
 
@@ -286,8 +287,10 @@ class Pipeline:
     def _check_run(self) -> None:
         if self._pulls:
             raise ArgumentError("the pipeline has no sink: iterate over it, or give it one")
-        if self.state == "done":
-            raise ArgumentError("the pipeline is done, and runs once: make another")
+        state = self.state
+        if state in ("done", "failed"):
+            ended = "is done" if state == "done" else "has failed"
+            raise ArgumentError(f"the pipeline {ended}, and runs once: make another")
 
     def _run(self, progress: Progress) -> None:
         if progress is False:
@@ -383,7 +386,8 @@ class Pipeline:
 
     def close(self) -> None:
         """Ends the transfer if it runs, waits until nothing of it touches memory any more, and
-        gives memory and descriptors back. Chunks on loan stay valid. Statistics and results stay.
+        gives memory and descriptors back. Chunks on loan stay valid: with them stays what they lie
+        in, until the package is called next after the last one went. Statistics and results stay.
         """
         self._drive.close(last_look=self._remember)
         self._waiting.wake()
