@@ -33,26 +33,23 @@ static hr_status run_cancelled(struct transfer *t, unsigned n_steps, bool waits,
 {
     struct canceller canceller = {.pipeline = t->pipeline};
     pthread_t thread;
-    bool told = false;
-    bool joined = false;
     sem_init(&canceller.now, 0, 0);
     if (pthread_create(&thread, NULL, cancel_when_told, &canceller) != 0)
         exit(1);
     hr_status status = HR_PENDING;
     for (*n_made = 0; status == HR_PENDING; ++*n_made) {
-        if (*n_made == n_steps) {
+        if (*n_made == n_steps)
             sem_post(&canceller.now);
-            told = true;
-        }
-        if (told && waits && !joined)
-            joined = pthread_join(thread, NULL) == 0;
+        if (*n_made == n_steps && waits)
+            pthread_join(thread, NULL);
         status = hr_loop_poll(t->loop, 5000, error);
         if (status >= 0)
             status = hr_pipeline_state(t->pipeline, error);
     }
+    const bool told = *n_made > n_steps;
     if (!told)
         sem_post(&canceller.now);
-    if (!joined)
+    if (!told || !waits)
         pthread_join(thread, NULL);
     sem_destroy(&canceller.now);
     return status;
