@@ -27,17 +27,16 @@ class Turns:
         self._socket = None if descriptor is None else socket.socket(fileno=descriptor)
         self._clock = clock
         self._waited_s = 0.0
-        self._until = None  # this side's turn ends; None: it is the other side's
-        self.take()
+        self._until = 0.0  # this side's turn ends
+        if self._socket:
+            self._wait()
 
     def clock(self):
         """Return seconds, without those in which the partner had its turns."""
         return self._clock() - self._waited_s
 
-    def take(self):
-        """Wait for the byte, if it is not here."""
-        if not self._socket or self._until is not None:
-            return
+    def _wait(self):
+        """Wait for the byte, or go on alone."""
         begun = self._clock()
         try:
             came = self._socket.recv(1)
@@ -57,8 +56,8 @@ class Turns:
             self._socket.send(b"t")
         except ConnectionError:
             self.end()
-        self._until = None
-        self.take()
+        else:
+            self._wait()
 
     def end(self):
         """Leave all turns to the partner, as the end of the process does."""
