@@ -412,8 +412,7 @@ class Drive:
 def close_left() -> None:
     """Closes what was dropped where it could not be closed, and gives up what the sources of closed
     pipelines lie in, when no chunk is left of them."""
-    if _lent:
-        give_back()
+    give_back()
     if _callbacks.inside() or not _left:
         return
     with _lists:
